@@ -82,7 +82,10 @@ BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "jvm": "spanwire.bridges.providers.jvm.provider:JvmProvider",
     "mqtt": "spanwire.bridges.providers.mqtt.provider:MqttProvider",
     "kafka": "spanwire.bridges.providers.kafka.provider:KafkaProvider",
+    "nats": "spanwire.bridges.providers.nats.provider:NatsProvider",
+    "nats-core": "spanwire.bridges.providers.nats.provider:CoreNatsProvider",
 }
+BRIDGE_EXTRAS: Final[dict[str, str]] = {"nats-core": "nats"}  # extras with another name than the provider
 
 # Loaded only by a broker with logins or rights in a directory; they need the extra `ldap`.
 LDAP_LOGIN: Final = "spanwire.ldap.logins:check_login"

@@ -37,7 +37,11 @@ class ProviderDriver(Protocol):
 
     headers: frozenset[str]  # of `ALL_HEADERS`, what crosses
     typed_properties: bool  # or all properties become strings
-    marks_redelivery: bool
+
+    @property
+    def marks_redelivery(self) -> bool | None:
+        """Whether a message that came back says so; None if that depends on the version of the broker."""
+        ...
 
     def provider(self) -> Provider: ...
 
@@ -144,7 +148,8 @@ class BridgeProviderConformance:
             await source.close()
             again = await driver.provider().open_source(driver.source(), CREDIT)
             (message,) = await take(again, 1)
-            assert (bodies([message]), message.is_redelivered) == (["c"], driver.marks_redelivery)
+            assert bodies([message]) == ["c"]
+            assert driver.marks_redelivery in (message.is_redelivered, None)
             await again.acknowledge()
             await again.close()
             assert driver.pending(SOURCE) in (0, None)

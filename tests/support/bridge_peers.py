@@ -10,6 +10,10 @@ from tests.support.kafka import KafkaProcess
 from tests.support.kafka_client import KafkaClient
 from tests.support.mosquitto import PASSWORD, USER, MosquittoProcess
 from tests.support.mqtt_client import MqttClient
+from tests.support.nats_client import NatsClient
+from tests.support.nats_server import PASSWORD as NATS_PASSWORD
+from tests.support.nats_server import USER as NATS_USER
+from tests.support.nats_server import NatsProcess
 from tests.support.rabbit_client import RabbitClient
 from tests.support.rabbitmq import RabbitProcess
 
@@ -319,3 +323,60 @@ class KafkaPeer:
     def start(self) -> None:
         """Start the server."""
         self._broker.start()
+
+
+class NatsPeer:
+    """NATS; the source is the subject of one stream, the target that of another."""
+
+    stores_acknowledgements = False
+
+    def __init__(self, server: NatsProcess) -> None:
+        self._server: Final = server
+        self._client: Final = NatsClient(server.port)
+        self._taken: Final[dict[str, int]] = {}  # messages of a stream that were taken
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table with the user of the test."""
+        login = LOGIN.format(user=NATS_USER, password=password or NATS_PASSWORD)
+        return GOOD_FACTORY.format(url=self._server.url, provider="nats") + login
+
+    def source(self, name: str) -> str:
+        """Return the subject ``NAME.in`` with a durable consumer as a source."""
+        return (
+            f'sourceConnectionFactory = "peer"\nsourceDestination = "topic://{name}.in"\nsubscriptionName = "bridge"\n'
+        )
+
+    def target(self, name: str) -> str:
+        """Return the subject ``NAME.out`` as a target."""
+        return f'targetConnectionFactory = "peer"\ntargetDestination = "topic://{name}.out"\n'
+
+    def create(self, name: str) -> None:
+        """Create both streams, and a consumer that soon delivers the messages of a killed bridge again."""
+        for side in ("in", "out"):
+            self._client.create(f"{name}-{side}", f"{name}.{side}")
+        self._client.add_consumer(
+            f"{name}-in", durable_name="bridge", filter_subject=f"{name}.in", ack_wait=1.0, max_ack_pending=1_000
+        )
+
+    def send(self, name: str, texts: list[str]) -> None:
+        """Publish texts."""
+        self._client.publish(f"{name}.in", [text.encode() for text in texts], **{"content-type": "text/plain"})
+
+    def take(self, name: str) -> list[str]:
+        """Return the messages that were not taken yet."""
+        found = self._client.messages(f"{name}.out")[self._taken.get(name, 0) :]
+        self._taken[name] = self._taken.get(name, 0) + len(found)
+        return [message.data.decode() for message in found]
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Return the messages of the subject with the suffix DLQ."""
+        found = self._client.messages(f"{name}.in.DLQ")
+        return [(message.data.decode(), message.headers["dlqDeliveryFailureCause"]) for message in found]
+
+    def kill(self) -> None:
+        """Kill the server."""
+        self._server.kill()
+
+    def start(self) -> None:
+        """Start the server."""
+        self._server.start()

@@ -22,6 +22,7 @@ JARS: Final = Path("/usr/share/java")
 BROKER_JAR: Final = Path("/usr/share/activemq/bin/activemq.jar")
 RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # /usr/sbin has a script that changes the user
 MOSQUITTO: Final = "/usr/sbin/mosquitto"
+NATS: Final = "/usr/sbin/nats-server"
 # What a JMS client of ActiveMQ Classic needs; names without a version are links that Debian keeps.
 CLIENT_JARS: Final = (
     "activemq-client.jar",
@@ -141,6 +142,10 @@ def _mosquitto() -> str | None:
     return _program("mosquitto_passwd") if shutil.which(MOSQUITTO) else f"no {MOSQUITTO}"
 
 
+def _nats() -> str | None:
+    return None if shutil.which(NATS) else f"no {NATS}"
+
+
 # name -> (says what is missing or None, what brings it)
 _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "java": (_java, "apt package default-jdk-headless"),
@@ -152,6 +157,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "jpype": (_jpype, "requirements/test.txt and apt package default-jre-headless"),
     "openldap": (_openldap, "apt packages slapd and ldap-utils"),
     "mosquitto": (_mosquitto, "apt package mosquitto"),
+    "nats": (_nats, "apt package nats-server"),
     "rabbitmq": (_rabbitmq, "apt package rabbitmq-server"),
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
     "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),

@@ -32,6 +32,12 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "bridges.providers.mqtt.connection": {
         "%s: messages of quality of service 0 come too fast, and some are lost": "bridge-messages-dropped",
     },
+    "bridges.providers.nats.core_nats": {
+        "%s: messages come too fast, and some are lost": "bridge-messages-dropped",
+    },
+    "bridges.providers.nats.jetstream": {
+        "%s: a dead letter of %s has no room for its cause: %s": "bridge-dead-letter-without-cause",
+    },
     "bridges.running.announcing": {
         "bridge %s: retrying after a failure: %s": "bridge-retry",
         "bridge %s: failed, %s: %s": "bridge-failed",

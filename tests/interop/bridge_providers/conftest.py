@@ -13,6 +13,7 @@ from tests.support.bridge_peers import (
     BridgePeer,
     KafkaPeer,
     MosquittoPeer,
+    NatsPeer,
     RabbitPeer,
     RabbitPlugInPeer,
 )
@@ -21,6 +22,7 @@ from tests.support.certificates import Authority, Certified
 from tests.support.distributions import ARTEMIS, ArtemisProcess, find_destination
 from tests.support.kafka import KafkaProcess, kafka_jars
 from tests.support.mosquitto import MosquittoProcess
+from tests.support.nats_server import NatsProcess
 from tests.support.peers import require, require_library
 from tests.support.rabbitmq import RabbitProcess
 
@@ -32,6 +34,7 @@ PEERS = (
     pytest.param("artemis_amqp", marks=pytest.mark.long),
     "mosquitto_mqtt",
     "kafka_peer",
+    "nats_peer",
 )
 
 
@@ -118,6 +121,20 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaProcess]:
     """A running Kafka."""
     with KafkaProcess(kafka_jars(), tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]:
+    """A running server of NATS."""
+    require("nats")
+    with NatsProcess(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def nats_peer(nats: NatsProcess) -> BridgePeer:
+    """Streams of NATS."""
+    return NatsPeer(nats)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,11 @@ from spanwire.model.secret import Secret
 from tests.conformance.bridge_providers import CREDIT, bodies, neutral_message, runs, take
 from tests.support.certificates import Authority
 from tests.support.mosquitto import PASSWORD, USER, MosquittoProcess
-from tests.support.peers import require_library
+from tests.support.nats_client import NatsClient
+from tests.support.nats_server import PASSWORD as NATS_PASSWORD
+from tests.support.nats_server import USER as NATS_USER
+from tests.support.nats_server import NatsProcess
+from tests.support.peers import require, require_library
 from tests.support.rabbit_client import RabbitClient
 from tests.support.rabbitmq import RabbitProcess
 
@@ -76,7 +80,17 @@ def mqtt(mosquitto: MosquittoProcess) -> Secured:
     return Secured("mqtt", "mqtts", mosquitto.secure_port, USER, PASSWORD, TOPIC)
 
 
-@pytest.fixture(params=["stomp", "amqp091", "amqp", "mqtt", pytest.param("amqp_artemis", marks=pytest.mark.long)])
+@pytest.fixture
+def nats_stream(certificate: Path, tmp_path: Path) -> Iterator[Secured]:
+    require("nats")
+    with NatsProcess(tmp_path / "nats", certificate) as server:
+        NatsClient(server.port, certificate).create("TLS", NAME)
+        yield Secured("nats", "nats+ssl", server.port, NATS_USER, NATS_PASSWORD, TOPIC)
+
+
+@pytest.fixture(
+    params=["stomp", "amqp091", "amqp", "mqtt", "nats_stream", pytest.param("amqp_artemis", marks=pytest.mark.long)]
+)
 def secured(request: pytest.FixtureRequest) -> Secured:
     """Each of the providers with a broker."""
     found: Secured = request.getfixturevalue(request.param)
@@ -91,11 +105,12 @@ def trust(authority: Authority, tmp_path: Path) -> Path:
 
 def test_a_message_goes_to_the_broker_and_back_over_tls(secured: Secured, trust: Path) -> None:
     async def scenario() -> None:
-        for factory in (secured.factory(trust), secured.factory(trust, "localhost", "?verifyHostName=false")):
+        unverified = secured.factory(trust, "localhost", "?verifyHostName=false")
+        for text, factory in (("one", secured.factory(trust)), ("two", unverified)):
             source = await secured.provider.open_source(Source(factory, secured.destination), CREDIT)
             target = await secured.provider.open_target(Target(factory, secured.destination))
-            await target.send([neutral_message("over TLS")])
-            assert bodies(await take(source, 1)) == ["over TLS"]
+            await target.send([neutral_message(text)])
+            assert bodies(await take(source, 1)) == [text]
             await source.acknowledge()
             await source.close()
             await target.close()

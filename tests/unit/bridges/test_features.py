@@ -8,7 +8,14 @@ import pytest
 
 from spanwire import registry
 from spanwire.bridges.jndi.environment import ARTEMIS
-from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, ConnectionFactory, Quality
+from spanwire.bridges.model.definition import (
+    BatchLimits,
+    BridgeDefinition,
+    ConnectionFactory,
+    Quality,
+    Source,
+    Target,
+)
 from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
 from spanwire.bridges.model.qualities import check_features, check_quality
@@ -16,7 +23,8 @@ from spanwire.bridges.model.steps import AddDuplicateId, ProxyReplyTo
 from spanwire.bridges.providers.openwire.provider import OpenWireProvider
 from spanwire.bridges.providers.stomp.provider import StompProvider
 from spanwire.bridges.running.links import credit_of
-from spanwire.bridges.running.process import provider_of
+from spanwire.bridges.running.process import check_bridge, provider_of
+from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from tests.support.bridge_dialogue import definition
@@ -91,3 +99,19 @@ def test_a_missing_package_is_one_line_with_the_command(monkeypatch: pytest.Monk
     monkeypatch.setitem(registry.BRIDGE_PROVIDERS, "broken", "spanwire.no_such_module:Provider")
     with pytest.raises(ModuleNotFoundError):
         provider_of("broken")
+    monkeypatch.setitem(registry.BRIDGE_PROVIDERS, "nats-core", "no_such_package_of_anyone.provider:Provider")
+    with pytest.raises(ConfigurationError, match=r"the provider nats-core needs the extra nats, .*nats-py"):
+        provider_of("nats-core")
+
+
+def test_core_nats_is_refused_for_all_but_at_most_once() -> None:
+    core = ConnectionFactory("nats://h:4222", provider="nats-core")
+    near = ConnectionFactory("tcp://h:61616")
+    topic = Destination(TOPIC, "t")
+    for source, target in ((core, near), (near, core)):
+        definition = BridgeDefinition(
+            "one", Source(source, topic), Target(target, topic), quality=Quality.DUPLICATES_OK
+        )
+        with pytest.raises(ConfigurationError, match=r"nats-core has no acknowledgements.*use AT_MOST_ONCE"):
+            check_bridge(definition)
+        check_bridge(replace(definition, quality=Quality.AT_MOST_ONCE))

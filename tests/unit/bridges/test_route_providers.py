@@ -42,6 +42,8 @@ BROKERS: Final = """\
     rabbit: {provider: amqp091, url: "amqp://r:5672", userName: u, password: p}
     mosquitto: {url: "mqtt://m:1883"}
     kafka: {url: "kafka://k:9092"}
+    nats: {url: "nats://n:4222"}
+    core: {provider: nats-core, url: "nats://n:4222"}
     mq:
       provider: jvm
       factoryClass: com.ibm.mq.jms.MQConnectionFactory
@@ -83,6 +85,7 @@ LOOKED: Final = JavaFactory(None, (), "cf", (("java.naming.factory.initial", Sec
         ("rabbit", ConnectionFactory("amqp://r:5672", "u", Secret("p"), provider="amqp091")),
         ("mosquitto", ConnectionFactory("mqtt://m:1883", provider="mqtt")),
         ("kafka", ConnectionFactory("kafka://k:9092", provider="kafka")),
+        ("nats", ConnectionFactory("nats://n:4222", provider="nats")),
         ("mq", ConnectionFactory("jvm:com.ibm.mq.jms.MQConnectionFactory", provider="jvm", java=MQ)),
         ("looked", ConnectionFactory("jvm:cf", provider="jvm", java=LOOKED)),
     ],
@@ -113,6 +116,13 @@ def test_a_topic_has_the_durable_subscription_that_its_provider_has() -> None:
     plain = with_steps("rabbit:topic:A?subscriptionDurable=false", "near:queue:B").source
     assert isinstance(plain, Source)
     assert plain.subscription is None
+
+
+@pytest.mark.parametrize(("source", "target"), [("core", "near"), ("near", "core")])
+def test_a_route_is_refused_where_messages_may_be_lost(source: str, target: str) -> None:
+    definition = with_steps(f"{source}:topic:A?subscriptionDurable=false", f"{target}:topic:B")
+    with pytest.raises(ConfigurationError, match=r"provider nats-core has no acknowledgements, .* a route loses none"):
+        check_bridge(definition)
 
 
 def test_a_route_that_only_forwards_is_the_bridge_of_a_toml_file() -> None:
@@ -148,7 +158,7 @@ maxBatchSize = 50
         (
             "near:queue:A",
             "rabbit:queue:B?priority=12",
-            "r.yaml:13: the option priority is 12; it must lie between 0 and 9",
+            "r.yaml:15: the option priority is 12; it must lie between 0 and 9",
         ),
         ("stomp:queue:A?receiveTimeoutMs=1", "near:queue:B", "there is no parameter 'receiveTimeoutMs'"),
         ("stomp:queue:A?provider=stmp", "near:queue:B", "there is no provider 'stmp'; did you mean stomp?"),
@@ -164,7 +174,7 @@ def test_what_a_provider_cannot_do_is_refused_at_the_start(source: str, target: 
 
 
 def test_spark_refuses_a_broker_of_another_system() -> None:
-    with pytest.raises(ConfigurationError, match=r"^r\.yaml:13: the engine spark reaches brokers by OpenWire alone"):
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:15: the engine spark reaches brokers by OpenWire alone"):
         read("- from: {uri: 'rabbit:queue:A', steps: [{to: 'near:queue:B'}]}\n").only(SPARK)
 
 

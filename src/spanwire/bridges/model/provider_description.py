@@ -20,3 +20,4 @@ class ProviderDescription:
     replies: bool = True  # temporary queues for replies, and replies to any destination
     atomic_batches: bool = True  # a target stores a batch as a whole, or nothing of it
     largest_batch: int | None = None  # messages that a source hands over before an acknowledgement; None: no limit
+    acknowledgements: bool = True  # a sent message is stored, and a received one is kept until it is acknowledged

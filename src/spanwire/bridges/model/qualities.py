@@ -62,6 +62,10 @@ def check_quality(definition: BridgeDefinition, source: ProviderDescription, tar
         ConfigurationError: the text names the bridge and the remedy.
     """
     name = definition.name
+    if definition.quality is not Quality.AT_MOST_ONCE:
+        for side in (source, target):
+            if not side.acknowledgements:
+                raise ConfigurationError(f"bridge {name}: {unacknowledged(side)}; use AT_MOST_ONCE")
     if definition.quality is not Quality.ONCE_AND_ONLY_ONCE:
         return
     for side in (source, target):
@@ -80,6 +84,11 @@ def check_quality(definition: BridgeDefinition, source: ProviderDescription, tar
             f"bridge {name}: ONCE_AND_ONLY_ONCE from {definition.source.destination} needs a durable subscription, "
             "because the topic keeps no messages for a bridge that is away; set subscriptionName and clientID"
         )
+
+
+def unacknowledged(side: ProviderDescription) -> str:
+    """Return what is wrong with a provider without acknowledgements for all qualities but one."""
+    return f"the provider {side.name} has no acknowledgements, so a message may be lost at any time"
 
 
 def check_features(definition: BridgeDefinition, source: ProviderDescription, target: ProviderDescription) -> None:

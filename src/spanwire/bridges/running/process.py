@@ -54,8 +54,9 @@ def provider_of(name: str) -> Provider:
     except ModuleNotFoundError as error:
         if (error.name or "spanwire").partition(".")[0] == "spanwire":
             raise
+        extra = registry.BRIDGE_EXTRAS.get(name, name)
         raise ConfigurationError(
-            f"the provider {name} needs the extra {name}, which is not installed; run: {install_command(name)}"
+            f"the provider {name} needs the extra {extra}, which is not installed; run: {install_command(extra)}"
         ) from None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from spanwire.bridges.engine.route_processor import RouteProcessor
 from spanwire.bridges.model.definition import Source, Target
-from spanwire.bridges.model.qualities import check_receipt
+from spanwire.bridges.model.qualities import check_receipt, unacknowledged
 from spanwire.bridges.model.route_definition import RouteDefinition
 from spanwire.bridges.ports import Provider
 from spanwire.model.errors import ConfigurationError
@@ -39,8 +39,18 @@ def check_route(definition: RouteDefinition, provider_of: Callable[[str], Provid
             provider = provider_of(source.factory.provider)
             provider.check_source(source)
             check_receipt(source, definition.batch, provider.describe())
+            check_acknowledgements(provider)
         for target in definition.targets:
             if isinstance(target, Target):
-                provider_of(target.factory.provider).check_target(target)
+                provider = provider_of(target.factory.provider)
+                provider.check_target(target)
+                check_acknowledgements(provider)
     except ConfigurationError as error:
         raise ConfigurationError(f"route {definition.name}: {error}") from None
+
+
+def check_acknowledgements(provider: Provider) -> None:
+    """Refuse a provider that may lose messages, because a route loses none. Raises `ConfigurationError`."""
+    described = provider.describe()
+    if not described.acknowledgements:
+        raise ConfigurationError(f"{unacknowledged(described)}, and a route loses none; use a bridge with AT_MOST_ONCE")

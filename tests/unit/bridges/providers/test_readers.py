@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
+from nats.aio.msg import Msg
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -21,6 +23,8 @@ from spanwire.bridges.providers.kafka.connecting import address_of
 from spanwire.bridges.providers.kafka.parties import MAX_RECORD, KafkaReceiver, KafkaSender
 from spanwire.bridges.providers.mqtt.connection import MqttConnection
 from spanwire.bridges.providers.mqtt.parties import MqttSource
+from spanwire.bridges.providers.nats.core_nats import MAX_WAITING, CoreSource
+from spanwire.bridges.providers.nats.jetstream import MESSAGE_ROOM, NatsSource
 from spanwire.bridges.providers.stomp import connection as stomp_connection
 from spanwire.bridges.providers.stomp.connection import StompConnection
 from spanwire.model.destination import TOPIC, Destination
@@ -152,6 +156,95 @@ def test_mqtt_drops_messages_without_a_guarantee_by_their_octets() -> None:
         for one in (first, second):
             connection._on_message(None, None, one)
         assert [one.topic for one in await connection.inbox.take(10, 100, 0)] == ["b"]
+
+    run(scenario)
+
+
+def nats_message(subject: str, body: bytes) -> Msg:
+    return Msg(cast("Any", None), subject, "", body)
+
+
+def test_core_nats_drops_what_the_inbox_has_no_room_for_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        source = CoreSource(Source(ConnectionFactory("nats://host"), Destination(TOPIC, "T")))
+        for number in range(MAX_WAITING + 2):
+            await source._on_message(nats_message("T", b"%d" % number))
+        assert len(source._inbox) == MAX_WAITING
+        await source.receive(1, 1_000, 0)
+        source._inbox.octets = MAX_OCTETS
+        await source._on_message(nats_message("T", b"x"))
+        assert len(source._inbox) == MAX_WAITING - 1
+
+    run(scenario)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == ["nats://host: messages come too fast, and some are lost"]
+
+
+def nats_source(**parts: Any) -> tuple[NatsSource, list[dict[str, int]]]:
+    """A source of a server that takes requests for messages, and those requests."""
+    asked: list[dict[str, int]] = []
+
+    async def publish(subject: str, body: bytes, reply: str = "") -> None:
+        asked.append(json.loads(body))
+
+    source = NatsSource(Source(ConnectionFactory("nats://host"), Destination(TOPIC, "T"), None, "s"), 10)
+    connection: Any = SimpleNamespace(max_payload=1_000_000, place=address_of(ConnectionFactory("kafka://host")))
+    connection.publish = publish
+    object.__setattr__(source, "_connection", connection)
+    for name, part in parts.items():
+        object.__setattr__(source, name, part)
+    return source, asked
+
+
+def jetstream_message(place: int, body: bytes, delivery: int = 1) -> Msg:
+    reply = f"$JS.ACK.STREAM.s.{delivery}.{place}.{place}.1700000000000000000.0"
+    return Msg(cast("Any", None), "T", reply, body)
+
+
+def test_a_source_of_nats_asks_within_credit_and_memory_with_one_request_at_a_time() -> None:
+    async def scenario() -> None:
+        source, asked = nats_source()
+        await source._ask()
+        await source._ask()
+        assert [(one["batch"], one["max_bytes"]) for one in asked] == [(10, MAX_OCTETS + 1_000_000 + MESSAGE_ROOM)]
+        for place in range(10):
+            await source._on_message(jetstream_message(place, b"x"))
+        assert len(asked) == 1  # the credit is used up
+        source._octets = MAX_OCTETS + 1
+        source._wanted = 0
+        del source._held[0]
+        await source._ask()
+        assert len(asked) == 1  # the memory is used up
+        source._octets = 5
+        await source._ask()
+        assert asked[-1]["batch"] == 1
+
+    run(scenario)
+
+
+def test_a_message_of_nats_that_comes_again_while_it_is_held_is_received_once() -> None:
+    async def scenario() -> None:
+        source, _ = nats_source()
+        first, again = jetstream_message(1, b"x"), jetstream_message(1, b"x", 2)
+        for message in (first, again):
+            await source._on_message(message)
+        assert len(await source.receive(10, 1_000, 0)) == 1
+        assert source._held[1] is again  # whose acknowledgement counts
+
+    run(scenario)
+
+
+def test_a_request_that_ends_is_made_again_and_another_status_is_a_fault() -> None:
+    async def scenario() -> None:
+        source, asked = nats_source()
+        await source._ask()
+        for status in ({"Status": "408"}, {"Status": "409", "Description": "Message Size Exceeds MaxBytes"}):
+            await source._on_message(Msg(cast("Any", None), "reply", "", b"", status))
+        assert len(asked) == 3
+        gone = {"Status": "409", "Description": "Consumer Deleted"}
+        await source._on_message(Msg(cast("Any", None), "reply", "", b"", gone))
+        with pytest.raises(JmsError, match="the consumer of topic://T delivers no more: Consumer Deleted"):
+            await source.receive(1, 1_000, 0)
 
     run(scenario)
 

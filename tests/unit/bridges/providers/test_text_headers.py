@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiokafka import ConsumerRecord
+from nats.aio.msg import Msg
 from paho.mqtt.client import MQTTMessage
 
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
@@ -15,6 +16,8 @@ from spanwire.bridges.providers.kafka.parties import MAX_RECORD, check_size
 from spanwire.bridges.providers.kafka.provider import KafkaProvider
 from spanwire.bridges.providers.mqtt import messages as mqtt
 from spanwire.bridges.providers.mqtt.provider import MqttProvider
+from spanwire.bridges.providers.nats import messages as nats
+from spanwire.bridges.providers.nats.provider import CoreNatsProvider, NatsProvider
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, MessageFormatError
 from spanwire.model.message_view import BYTES, BYTES_VALUE, INT_VALUE, STRING_VALUE, TEXT, PropertyValue
@@ -41,7 +44,12 @@ def through_kafka(message: BridgeMessage) -> BridgeMessage:
     return kafka.bridge_message(record_of(*kafka.outgoing_record(message)))
 
 
-WAYS = pytest.mark.parametrize("through", [through_mqtt, through_kafka])
+def through_nats(message: BridgeMessage) -> BridgeMessage:
+    body, headers = nats.outgoing_message(message, 1_000_000)
+    return nats.bridge_message(Msg(cast("Any", None), "t", "", body, headers))
+
+
+WAYS = pytest.mark.parametrize("through", [through_mqtt, through_kafka, through_nats])
 
 
 def outgoing(properties: dict[str, PropertyValue] | None = None) -> BridgeMessage:
@@ -113,9 +121,29 @@ def test_a_packet_beyond_the_limit_of_the_broker_is_refused() -> None:
         mqtt.outgoing_packet(outgoing(), "t", NOW_MS, 100)
 
 
+def test_a_message_beyond_the_limit_of_nats_is_refused() -> None:
+    with pytest.raises(MessageFormatError, match="the server takes 100"):
+        nats.outgoing_message(outgoing(), 100)
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"a": 1}', "[" * 100_000])
+def test_damaged_texts_of_nats_are_a_property(damaged: str) -> None:
+    message = nats.bridge_message(Msg(cast("Any", None), "t", "", b"", {"JMSTexts": damaged}))
+    assert message.property_values() == {"JMSTexts": (STRING_VALUE, damaged)}
+
+
+def test_an_id_that_no_header_holds_is_a_digest() -> None:
+    own: dict[str, PropertyValue] = {"_AMQ_DUPL_ID": (STRING_VALUE, "x" * 300)}
+    _, long = nats.outgoing_message(outgoing(own), 1_000_000)
+    _, lines = nats.outgoing_message(outgoing({"_AMQ_DUPL_ID": (STRING_VALUE, "a\nb")}), 1_000_000)
+    assert len(long["Nats-Msg-Id"]) == len(lines["Nats-Msg-Id"]) == 32
+    assert "Nats-Msg-Id" not in nats.outgoing_message(BridgeMessage("", TEXT, Content("x"), 1), 1_000_000)[1]
+
+
 TOPIC_T = Destination(TOPIC, "t")
 MQTT = ConnectionFactory("mqtt://host", provider="mqtt")
 KAFKA = ConnectionFactory("kafka://host", provider="kafka")
+NATS = ConnectionFactory("nats://host", provider="nats")
 
 
 @pytest.mark.parametrize(
@@ -133,6 +161,15 @@ KAFKA = ConnectionFactory("kafka://host", provider="kafka")
             Target(ConnectionFactory("kafka://host?saslMechanism=MD5", provider="kafka"), TOPIC_T),
             "saslMechanism is none of PLAIN",
         ),
+        (NatsProvider(), Source(NATS, Destination(QUEUE, "q")), "write topic://q"),
+        (NatsProvider(), Source(NATS, TOPIC_T, None, "s", "c"), "NATS has no client ids"),
+        (NatsProvider(), Source(NATS, TOPIC_T, None, "a.b"), "a name of letters, digits"),
+        (NatsProvider(), Target(NATS, Destination(TOPIC, "a.>")), "a target is one subject"),
+        (NatsProvider(), Source(NATS, Destination(TOPIC, ">.a")), "is no subject of NATS"),
+        (NatsProvider(), Target(NATS, Destination(TOPIC, "$JS.API.STREAM.DELETE.X")), "is no subject of NATS"),
+        (NatsProvider(), Target(NATS, Destination(TOPIC, "x" * 256)), "up to 255 characters"),
+        (NatsProvider(), Target(ConnectionFactory("nats://host/path", provider="nats"), TOPIC_T), "has no path"),
+        (CoreNatsProvider(), Source(NATS, TOPIC_T, None, "s"), "keeps no messages for a bridge that is away"),
     ],
 )
 def test_an_end_that_can_never_be_opened_is_refused(provider: Any, end: Source | Target, error: str) -> None:
