@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -55,6 +56,18 @@ def asked(broker: Started) -> tuple[Way, str]:
     return [str(one["broker"]) for one in hops], str(hops[-1]["end"])
 
 
+def linked(brokers: Iterable[Linked]) -> None:
+    """Wait for all links: a link to a broker that starts later may come up after a longer way works already."""
+    deadline = time.monotonic() + TIMEOUT_S
+    for broker in brokers:
+        while True:
+            links = broker.network("network_connectors")
+            if sum(link["state"] == "running" for link in links) >= len(broker.targets):
+                break
+            assert time.monotonic() < deadline, links
+            time.sleep(0.2)
+
+
 def settled(broker: Started, wanted: str) -> Way:
     """The dry run that has stayed the same, and is delivered if ``wanted`` is not empty."""
     deadline = time.monotonic() + TIMEOUT_S
@@ -83,6 +96,7 @@ def test_the_dry_run_is_the_way_of_a_message_in_a_random_network_of_brokers(tmp_
     with ExitStack() as running:
         for broker in brokers.values():
             running.enter_context(broker)
+        linked(brokers.values())
         files = read_network([str(broker.configuration) for broker in brokers.values()])
         (route,) = list(dry_runs(files, start, parse_destination(Q), goal))
         on_paper = [start, *(hop.far for hop in route.hops)] if route.arrived else []
