@@ -62,11 +62,23 @@ class PendingJoin(Protocol):
         ...
 
 
-class NewDestinations(Protocol):
-    """Learns of new destinations; there is one while an operator follows messages."""
+class MessageFollower(Protocol):
+    """Learns what happens beside dispatches; there is one while an operator follows messages."""
 
     def destination_added(self, destination: BrokerDestination) -> None:
         """See a destination before its first consumer or message."""
+        ...
+
+    def cursor_step(self, step: str, cursor: str, destination: Destination, sequences: list[int], first: int) -> None:
+        """See messages of a cursor, by their sequences in the store; the first has the number ``first``."""
+        ...
+
+    def numbered(self, destination: Destination, message: Message, sequence: int) -> None:
+        """See that the store has a message, because a cursor reserves it."""
+        ...
+
+    def written(self, destination: Destination, message: Message, sink: str, batch: int) -> None:
+        """See a message of a sink's batch before its arrival."""
         ...
 
 
@@ -124,7 +136,7 @@ class BrokerContext:
         self.departures: Final[Departures] = departures if departures is not None else Departures()
         self.dead_letter_handler: DeadLetterHandler | None = None
         self.observer: EventObserver | None = None
-        self.follower: NewDestinations | None = None
+        self.follower: MessageFollower | None = None
         self.step_source: StepSource | None = None  # None without bridges
         self.advisories: MessageAdvisories | None = None  # None on a broker without advisories
         self.remover: ConsumerRemover | None = None

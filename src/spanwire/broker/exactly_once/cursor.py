@@ -18,6 +18,13 @@ from spanwire.broker.request_errors import FENCED, NOT_HELD, ControlRefusal, ref
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 
 MAX_NAME: Final = 200  # characters of the name of a cursor, a sink or a run
+
+# steps of a message at a cursor, for an operator who follows messages
+RESERVED: Final = "reserved"
+READ: Final = "read"  # by a program; perhaps not for the first time
+ACKNOWLEDGED: Final = "acknowledged"
+RETURNED: Final = "returned"  # the cursor was released
+
 NAME_MARKS: Final = "._-:/@#+"
 MAX_PAST_RUNS: Final = 64  # ended runs of a cursor or sink; requests of these runs are refused
 

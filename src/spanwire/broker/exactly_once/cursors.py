@@ -16,7 +16,7 @@ from spanwire.broker.connections.xa_branch import without
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.exactly_once.cursor import Cursor, decode_cursor, with_past
+from spanwire.broker.exactly_once.cursor import ACKNOWLEDGED, RESERVED, RETURNED, Cursor, decode_cursor, with_past
 from spanwire.broker.exactly_once.reservations.reservation import Reservation, put_back
 from spanwire.broker.exactly_once.reservations.reserved_messages import MAX_RESERVED, ReservedMessages
 from spanwire.broker.metadata import CURSORS, MetadataRecord, check_metadata
@@ -172,7 +172,9 @@ class Cursors:
         if queue.removed:
             raise refusal(UNKNOWN, f"{cursor.shown} of cursor {name} was removed: release the cursor")
         reservation = Reservation(queue, cursor.reserved, self._context, self._unsynced, self._flow)
+        before = cursor.reserved.end
         if not queue.paused and reservation.take(at_most, at_most_bytes) > 0:
+            self._show(RESERVED, cursor, before, cursor.reserved.end)
             self._put(cursor.metadata_record())
         elif not reservation.has_room and len(cursor.reserved) == 0:
             raise refusal(LIMIT, f"the store has no room for what is not persistent in {cursor.shown}: ask again later")
@@ -206,6 +208,7 @@ class Cursors:
         after.released = True
         after.reserved = ReservedMessages(reserved.end)
         self._put(_fitting(after))
+        self._show(RETURNED, cursor, reserved.first, reserved.end)
         cursor.reserved = after.reserved
         cursor.epoch = after.epoch
         cursor.released = True
@@ -274,8 +277,15 @@ class Cursors:
         self._context.units.append_unit([], removals, [cursor.metadata_record(count)])
         self._unsynced.add(REMOVAL_BYTES * count)
         queue.in_flight -= count
+        self._show(ACKNOWLEDGED, cursor, reserved.first, end)
         for sequence in reserved.drop(end):
             queue.note_removed(sequence)
+
+    def _show(self, step: str, cursor: Cursor, start: int, end: int) -> None:
+        """Show messages of a cursor to an operator who follows some."""
+        follower, source = self._context.follower, cursor.source
+        if follower is not None and source is not None:
+            follower.cursor_step(step, cursor.name, source.name, cursor.reserved.part(start, end), start)
 
     def _put(self, metadata_record: MetadataRecord) -> None:
         assert metadata_record.value is not None

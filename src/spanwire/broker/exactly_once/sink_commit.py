@@ -308,11 +308,19 @@ class SinkCommit(SinkWork, StoreReader):
             self._unsynced.add(rewritten.stored_bytes)
             self._usage.add(-rewritten.lost_bytes)
             rewritten.withhold(reply)
+            self._show(rewritten)
         else:
             transfer.withhold(reply)
         self._router.expect(reply)
         self._found = []
         return True
+
+    def _show(self, rewritten: RewrittenBatch) -> None:
+        """Show the messages to an operator who follows some; where somebody does, no message stays unread in place."""
+        follower = self._context.follower
+        if follower is not None:
+            for entry in rewritten.messages:
+                follower.written(entry.destination.name, entry.message, self.sink.query, self.batch)
 
     def _begin_again(self) -> None:
         self._repetitions += 1

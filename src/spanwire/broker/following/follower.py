@@ -6,7 +6,7 @@ from collections import deque
 from typing import Final
 
 from spanwire.broker.assembly import BrokerAssembly
-from spanwire.broker.dispatch.broker_context import NewDestinations, StepReceiver, StepSource
+from spanwire.broker.dispatch.broker_context import MessageFollower, StepReceiver, StepSource
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.history.departures import (
@@ -23,6 +23,7 @@ from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.explanation.verdicts import consumer_text
+from spanwire.broker.following.cursor_steps import note_cursor_step
 from spanwire.broker.following.mark import MAX_LOCATIONS, OVER, Mark, Marked, MarkSettings
 from spanwire.broker.following.mark_observer import DispatchTap, MarkObserver, Watching
 from spanwire.broker.following.observations import (
@@ -33,6 +34,7 @@ from spanwire.broker.following.observations import (
     FOUND,
     SENT_ON,
     STORED,
+    WRITTEN,
 )
 from spanwire.broker.persistence.unsynced_bytes import SyncListener
 from spanwire.broker.ports import MessageStore
@@ -55,7 +57,7 @@ TOPICS: Final = (TOPIC, TEMP_TOPIC)
 UNSEEN: Final = (DUPLICATE, SECOND_COPY, DUPLICATE_ID, NOWHERE)  # departures of messages that did not come before
 
 
-class Follower(Watching, DepartureListener, NewDestinations, StepReceiver):
+class Follower(Watching, DepartureListener, MessageFollower, StepReceiver):
     """Puts observers before the destinations of marks and taps before the consumers, until the end."""
 
     def __init__(self, parts: BrokerAssembly, formats: MessageFormats) -> None:
@@ -157,6 +159,25 @@ class Follower(Watching, DepartureListener, NewDestinations, StepReceiver):
                 step = ACKNOWLEDGED if cause == BY_CONSUMER else FORWARDED
                 self._note(mark, known, step, name, known.consumer, "", message.redelivery_count)
 
+    def cursor_step(self, step: str, cursor: str, destination: Destination, sequences: list[int], first: int) -> None:
+        """Note a step of marked messages of a cursor."""
+        name = destination.qualified_name
+        note_cursor_step(self.marks.values(), step, cursor, name, sequences, first, self.note)
+
+    def numbered(self, destination: Destination, message: Message, sequence: int) -> None:
+        """Remember by which sequence a cursor knows a marked message."""
+        for mark in self.marks.values():
+            known = mark.find(message)
+            if known is not None:
+                known.sequences[destination.qualified_name] = sequence
+
+    def written(self, destination: Destination, message: Message, sink: str, batch: int) -> None:
+        """Mark a message of a sink's batch, and note the batch."""
+        for mark in self.marks.values():
+            known = mark.take(message, message.redelivery_count) if mark.wants(destination) else None
+            if known is not None:
+                self.note(mark, known, WRITTEN, destination.qualified_name, f"sink {sink}", f"batch {batch}")
+
     def joined(self, destination: Destination, subscription: Subscription) -> None:
         """Tap a new consumer."""
         self._tap(subscription)
@@ -242,9 +263,9 @@ class Follower(Watching, DepartureListener, NewDestinations, StepReceiver):
                     self._want_targets(mark, destination)
                     self._watch_all(mark)
 
-    def note(self, mark: Mark, known: Marked, step: str, name: str) -> None:
-        """Note a step without location and cause."""
-        self._note(mark, known, step, name, "", "", 0)
+    def note(self, mark: Mark, known: Marked, step: str, name: str, location: str = "", detail: str = "") -> None:
+        """Note a step at a destination."""
+        self._note(mark, known, step, name, location, detail, 0)
 
     def _note(
         self, mark: Mark, known: Marked, step: str, name: str, location: str, detail: str, deliveries: int

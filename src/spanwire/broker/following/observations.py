@@ -14,6 +14,7 @@ STORED: Final = "stored"  # a power failure cannot take it any more
 DISPATCHED: Final = "dispatched"
 SENT_ON: Final = "sent-on"  # dispatched to the bridge of a link
 ACKNOWLEDGED: Final = "acknowledged"
+WRITTEN: Final = "written"  # by the batch of a sink
 FORWARDED: Final = "forwarded"  # the broker at the other end of a link has it
 ENDS: Final = {  # steps after which a message is not at this broker any more, or died
     ACKNOWLEDGED, FORWARDED, "expired", "dead-lettered", "discarded", "moved", "removed", "sent-nowhere", "duplicate",

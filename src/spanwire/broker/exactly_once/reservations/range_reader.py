@@ -14,7 +14,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.exactly_once.cursor import Cursor, is_name
+from spanwire.broker.exactly_once.cursor import READ, Cursor, is_name
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.part_names import number_text
 from spanwire.broker.queue.browser import BrowserDestination
@@ -60,6 +60,10 @@ class CursorRanges(RangeReads):
         cursor = self._cursors.readable(state, asked.name, asked.epoch, asked.start, asked.end)
         queue = cursor.source
         assert queue is not None
+        follower = self._context.follower
+        if follower is not None:
+            sequences = cursor.reserved.part(asked.start, asked.end)
+            follower.cursor_step(READ, cursor.name, queue.name, sequences, asked.start)
         RangeReader(cursor, queue, asked, subscription, self._context)
 
 

@@ -137,6 +137,8 @@ class Reservation:
             self._unsynced.add(reference.message.size)
             if reference.redelivery_count > 0:
                 store.note_redelivery(self._queue.name, sequence, reference.redelivery_count)
+            if self._context.follower is not None:
+                self._context.follower.numbered(self._queue.name, reference.message, sequence)
         self._queue.pending.note_deliveries(sequence, reference.redelivery_count)
         return sequence
 
