@@ -132,3 +132,22 @@ def test_a_file_is_dropped_in_changed_and_deleted_while_the_broker_runs(tmp_path
         file.unlink()
         broker.awaits("orders.yaml is no longer deployed: dropped")
         assert broker.network("bridges") == []
+
+
+RECEIVERS: Final = """
+<camelContext xmlns="http://camel.apache.org/schema/spring">
+  <route id="many"><from uri="activemq:queue:IN?concurrentConsumers=4"/><setHeader name="a"><constant>b</constant>
+    </setHeader><to uri="activemq:queue:OUT"/></route>
+</camelContext>
+"""
+
+
+def test_a_route_with_several_receivers_takes_each_message_once(tmp_path: Path) -> None:
+    with Routing(tmp_path, RECEIVERS) as broker:
+        assert wait_until(lambda: broker.reports("many", "state", "running"), TIMEOUT_S)
+        texts = [str(number) for number in range(400)]
+        send(broker.broker_url, "queue://IN", *texts)
+        assert sorted(map(str, received(broker.broker_url, "queue://OUT", 400))) == sorted(texts)
+        queues = ControlClient(broker.data, TIMEOUT_S).ask("destination", destination="queue://IN")
+        assert isinstance(queues, dict) and queues["consumers"] == 4
+        assert wait_until(lambda: broker.reports("many", "forwarded", 400), TIMEOUT_S)

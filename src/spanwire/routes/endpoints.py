@@ -35,7 +35,8 @@ from spanwire.pipeline.options import (
     read_options,
     write_options,
 )
-from spanwire.routes import providers
+from spanwire.routes import consumers, providers
+from spanwire.routes.consumers import ONE, read_consumers
 from spanwire.routes.direct import DIRECT
 from spanwire.routes.masking import mask
 from spanwire.routes.model import BROKER, COMPONENT, FORMAT, PROVIDER, Endpoint
@@ -76,8 +77,7 @@ WRITE_NAMES: Final[dict[str, str]] = {
 }
 # Known parameters without effect, because Spark decides the number of tasks, and messages are mapped to rows.
 WITHOUT_EFFECT: Final = (
-    "concurrentConsumers",
-    "maxConcurrentConsumers",
+    *consumers.NAMES,  # but for the engine embedded
     "mapJmsMessage",
     "transacted",
     "cacheLevelName",
@@ -136,6 +136,7 @@ class Broker:
     reason: str = ""
     read_options: dict[str, str] = field(default_factory=dict)  # for sources only
     write_options: dict[str, str] = field(default_factory=dict)  # for targets only
+    consumers: dict[str, str] = field(default_factory=dict)  # words of `spanwire.routes.consumers`, for sources only
 
 
 class EndpointReader:
@@ -156,6 +157,8 @@ class EndpointReader:
             ConfigurationError: the URI or a parameter is invalid.
         """
         endpoint = self._endpoint(uri, parameters, location, route)
+        if endpoint.kind in (BROKER, PROVIDER):
+            endpoint = self._with_consumers(endpoint, uri, parameters, location)
         if endpoint.kind == BROKER:
             _subscribe(endpoint.options, route, is_durable)
             _check(endpoint, read_options)
@@ -163,6 +166,17 @@ class EndpointReader:
             providers.subscribe(endpoint.options, endpoint.format, route, is_durable)
             _check(_with_any_broker(endpoint, CHECKED_READ), read_options)
         return endpoint
+
+    def _with_consumers(
+        self, endpoint: Endpoint, uri: str, parameters: AnyMapping[str, str], location: Location
+    ) -> Endpoint:
+        """Return a source with its numbers of receivers. A topic has one, unless the endpoint itself says more."""
+        broker = self._brokers.get(uri.partition(":")[0])
+        own = {**parse_query(uri.partition("?")[2], location), **parameters}
+        numbers = read_consumers(own, {} if broker is None else broker.consumers, location)
+        if endpoint.destination.startswith("topic://") and not numbers.is_own:
+            numbers = ONE
+        return replace(endpoint, consumers=numbers)
 
     def target(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:
         """Return the endpoint of a ``to``.

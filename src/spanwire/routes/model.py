@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from spanwire.routes.consumers import ONE, Consumers
 from spanwire.routes.readers.bridge_parameters import BridgeParameters
 from spanwire.routes.readers.nodes import Location
 
@@ -57,6 +58,7 @@ class Endpoint:
     kind: str
     format: str
     options: dict[str, str] = field(repr=False)  # a password may be among them
+    consumers: Consumers = ONE  # receivers of a source, for the engine embedded
 
     @property
     def destination(self) -> str:

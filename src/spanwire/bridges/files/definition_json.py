@@ -32,6 +32,7 @@ from spanwire.bridges.model.steps import (
 )
 from spanwire.model.destination import parse_destination
 from spanwire.model.secret import Secret
+from spanwire.routes.consumers import Consumers
 
 Plain = dict[str, Any]
 
@@ -55,6 +56,7 @@ def plain_definition(definition: Definition) -> Plain:
         "quality": definition.quality.value,
         "batch": _plain(definition.batch),
         "retry": _plain(definition.retry),
+        "consumers": _plain(definition.consumers),
     }
 
 
@@ -69,6 +71,7 @@ def definition_of(values: Plain) -> Definition:
         "quality": Quality(values["quality"]),
         "batch": BatchLimits(**values["batch"]),
         "retry": RetryPolicy(**values["retry"]),
+        "consumers": Consumers(**values["consumers"]),
     }
     return BridgeDefinition(**{**values, **parts})
 

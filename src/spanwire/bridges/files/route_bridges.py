@@ -82,6 +82,7 @@ def _bridge(route: Route, target_endpoint: Endpoint) -> BridgeDefinition:
         _batch(route),
         _retry(route),
         route.is_started,
+        route.source.consumers,
     )
     if is_same_broker(definition):
         return definition

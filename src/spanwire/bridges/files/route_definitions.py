@@ -60,6 +60,7 @@ def route_definition(route: Route) -> RouteDefinition:
         BatchLimits(size),
         RetryPolicy(FOREVER, FOREVER),
         route.is_started,
+        route.source.consumers,
     )
 
 

@@ -12,6 +12,7 @@ from spanwire.bridges.model.route_definition import FileSource, FileTarget, Http
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.secret import Secret
 from spanwire.routes import model
+from spanwire.routes.consumers import Consumers
 from spanwire.routes.readers.nodes import Location
 
 CLASS: Final = "$class"
@@ -22,7 +23,7 @@ CLASSES: Final[dict[str, type]] = {
     one.__name__: one
     for one in (
         *(RouteDefinition, Source, Target, ConnectionFactory, Directory, JavaFactory, BatchLimits),
-        *(RetryPolicy, Location),
+        *(RetryPolicy, Location, Consumers),
         *(TimerSource, FileSource, FileTarget, HttpTarget),
         *(model.Endpoint, model.Expression, model.Filter, model.SetHeader, model.RemoveHeader, model.Transform),
         *(model.Choice, model.Multicast, model.To, model.SplitBody, model.Gather, model.Idempotent),

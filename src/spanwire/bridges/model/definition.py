@@ -11,6 +11,7 @@ from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.steps import Step
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
+from spanwire.routes.consumers import ONE, Consumers
 from spanwire.routes.readers.bridge_parameters import DEFAULT_INTERVAL_MS, FOREVER
 
 DEFAULT_BATCH_SIZE: Final = 500  # messages; a transaction of this size costs each message little of its sync
@@ -104,3 +105,4 @@ class BridgeDefinition:
     batch: BatchLimits = BatchLimits()
     retry: RetryPolicy = RetryPolicy()
     auto_start: bool = True  # without it the bridge waits for an operator
+    consumers: Consumers = ONE

@@ -15,6 +15,7 @@ from spanwire.bridges.model.steps import (
     ProxyReplyTo,
 )
 from spanwire.client.addressing.redaction import redacted
+from spanwire.routes.consumers import Consumers
 from spanwire.routes.readers.bridge_parameters import FOREVER
 
 STEP_TEXTS: Final[dict[BatchStep, str]] = {
@@ -53,8 +54,17 @@ def diagram(definition: BridgeDefinition) -> str:
     order = ", then ".join(STEP_TEXTS[step] for step in steps_of(definition))
     if BatchStep.COMMIT in steps_of(definition) and not is_distributed(definition):
         order = ONE_TRANSACTION
-    lines += [f"  {definition.quality.value}: {order}", f"  {_batch(definition)}", f"  {_retries(definition)}"]
+    lines += [f"  {definition.quality.value}: {order}", f"  {_batch(definition)}"]
+    lines += [*receiver_lines(definition.consumers), f"  {_retries(definition)}"]
     return "\n".join(lines) + "\n"
+
+
+def receiver_lines(consumers: Consumers) -> list[str]:
+    """Return a line about several receivers, or none."""
+    if consumers.most == 1:
+        return []
+    more = "" if consumers.most == consumers.least else f", up to {consumers.most} under load"
+    return [f"  receivers: {consumers.least}{more}"]
 
 
 def place(factory: ConnectionFactory) -> str:

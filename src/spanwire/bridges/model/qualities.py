@@ -7,9 +7,10 @@ from typing import Final
 
 from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, ConnectionFactory, Quality, Source
 from spanwire.bridges.model.provider_description import ProviderDescription
-from spanwire.bridges.model.route_definition import Definition, RouteDefinition
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition, is_throttled, keeps_state
 from spanwire.bridges.model.steps import AddDuplicateId, ProxyReplyTo
 from spanwire.model.errors import ConfigurationError
+from spanwire.routes.consumers import LEAST, MOST
 
 
 class BatchStep(Enum):
@@ -123,6 +124,31 @@ def _is_client_of_artemis(factory: ConnectionFactory) -> bool:
         return False
     values = [factory.java.class_name or "", *(value.reveal() for _, value in factory.java.environment)]
     return any(value.strip().startswith(ARTEMIS_CLASSES) for value in values)
+
+
+def check_consumers(definition: Definition) -> None:
+    """Refuse several receivers where they would double messages, or break a promise of the bridge.
+
+    Raises:
+        ConfigurationError: the text names the cause and the remedy.
+    """
+    consumers, source = definition.consumers, definition.source
+    if consumers.most == 1:
+        return
+    obstacle = ""
+    if isinstance(source, Source) and not source.destination.is_queue:
+        obstacle = "each receiver of a topic gets all messages"
+    elif is_distributed(definition):
+        obstacle = "ONCE_AND_ONLY_ONCE between two brokers has one transaction at a time"
+    elif isinstance(definition, RouteDefinition) and keeps_state(definition.steps):
+        obstacle = "aggregate and idempotentConsumer know the messages of one receiver"
+    elif isinstance(definition, RouteDefinition) and is_throttled(definition.steps):
+        obstacle = "throttle counts the messages of one receiver"
+    if obstacle:
+        raise ConfigurationError(
+            f"{definition.name}: {LEAST} or {MOST} is {consumers.most}, and {obstacle}; write {LEAST}=1 and {MOST}=1 "
+            "at the endpoint"
+        )
 
 
 def check_receipt(source: Source, batch: BatchLimits, described: ProviderDescription) -> None:

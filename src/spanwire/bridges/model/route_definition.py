@@ -14,7 +14,8 @@ from spanwire.bridges.model.definition import (
     Source,
     Target,
 )
-from spanwire.routes.model import Endpoint, Gather, Idempotent, Process, Step, branches_of
+from spanwire.routes.consumers import ONE, Consumers
+from spanwire.routes.model import Endpoint, Gather, Idempotent, Process, Step, Throttle, branches_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class RouteDefinition:
     batch: BatchLimits
     retry: RetryPolicy
     auto_start: bool = True  # without it the route waits for an operator
+    consumers: Consumers = ONE
 
     @property
     def quality(self) -> Quality:
@@ -127,4 +129,11 @@ def keeps_state(steps: list[Step]) -> bool:
     return any(
         isinstance(step, (Gather, Idempotent)) or any(keeps_state(branch) for branch in branches_of(step))
         for step in steps
+    )
+
+
+def is_throttled(steps: list[Step]) -> bool:
+    """Return True if a step lets so many messages pass in a period."""
+    return any(
+        isinstance(step, Throttle) or any(is_throttled(branch) for branch in branches_of(step)) for step in steps
     )

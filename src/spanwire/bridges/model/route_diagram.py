@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.bridges.model.definition import Source, Target
-from spanwire.bridges.model.diagram import place
+from spanwire.bridges.model.diagram import place, receiver_lines
 from spanwire.bridges.model.route_definition import (
     FileSource,
     FileTarget,
@@ -34,6 +34,7 @@ def route_diagram(definition: RouteDefinition) -> str:
         order += "store groups and keys, "
     lines.append(f"  {definition.quality.value}: {order}then acknowledge at the source")
     lines.append(f"  batch: up to {definition.batch.size} messages, as many as the source has at hand")
+    lines += receiver_lines(definition.consumers)
     lines.append("  after a failure: retry after pauses that grow from 1 s to 60 s, without limit")
     return "\n".join(lines) + "\n"
 

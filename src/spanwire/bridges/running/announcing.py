@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.model.diagram import place
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import source_text, targets_text
 
 logger = logging.getLogger(__name__)
+
+
+class Announced(Protocol):
+    """A machine, or all machines of a bridge."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the bridge."""
+        ...
+
+    @property
+    def state(self) -> BridgeState:
+        """Return the state."""
+        ...
+
+    @property
+    def last_error(self) -> str | None:
+        """Return the last error."""
+        ...
+
+    @property
+    def is_broken(self) -> bool:
+        """Return True after a defect."""
+        ...
 
 
 class Announcer:
@@ -23,7 +46,7 @@ class Announcer:
         self._tell: Final = tell
         self._has_run = False
 
-    def on_change(self, machine: BridgeMachine) -> None:
+    def on_change(self, machine: Announced) -> None:
         """Log the state of the machine."""
         name, definition = machine.name, self._definition
         if machine.state is BridgeState.RUNNING:

@@ -18,6 +18,7 @@ from spanwire.bridges.running.announcing import Announcer
 from spanwire.bridges.running.following import FollowedMessages, MessageSteps
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.process import STOP_GRACE_S, link_opener
+from spanwire.bridges.running.receivers import AnyRunner, OnChange, runner_of
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.bridges.running.tracing import BridgeTraces
 from spanwire.client.io.environment import Machine
@@ -28,8 +29,8 @@ Opener = Callable[[Definition], Callable[[], Awaitable[Link]]]
 class HostedBridge:
     """One bridge that an operator pauses, resumes and restarts; a failed bridge waits for the operator."""
 
-    def __init__(self, runner: BridgeRunner, is_paused: bool) -> None:
-        self._runner: Final[BridgeRunner] = runner
+    def __init__(self, runner: AnyRunner, is_paused: bool) -> None:
+        self._runner: Final[AnyRunner] = runner
         self._is_paused = is_paused
         self._is_running = False
         self._is_restarting = False
@@ -72,7 +73,7 @@ class HostedBridge:
     def restart(self) -> None:
         """Close the connections after the batch and start anew; start a paused or failed bridge."""
         self._is_paused = False
-        if self._is_running and self._runner.machine.state is not BridgeState.PAUSED:
+        if self._is_running and self._runner.status().state is not BridgeState.PAUSED:
             self._is_restarting = True
             self._runner.stop()
         else:
@@ -88,7 +89,7 @@ class HostedBridge:
 
     def status(self) -> BridgeStatus:
         """Return state and counters."""
-        status = self._runner.machine.status()
+        status = self._runner.status()
         if self._is_paused and status.state is BridgeState.STOPPED:
             return replace(status, state=BridgeState.PAUSED)
         return status
@@ -167,14 +168,15 @@ class HostedBridges:
     def _add(self, definitions: Iterable[Definition], paused: Iterable[str]) -> None:
         names = frozenset(paused)
         for definition in definitions:
-            announcer = Announcer(definition, self._tell)
-            machine = BridgeMachine(definition)
-            notes = None if self._traces is None else self._traces.of(definition)
-            steps = None if self._followed is None else MessageSteps(definition, self._followed)
-            runner = BridgeRunner(
-                machine, self._opener(definition), self._machine.now, announcer.on_change, notes, steps
-            )
+            runner = runner_of(definition, self._make, Announcer(definition, self._tell).on_change)
             self._bridges[definition.name] = HostedBridge(runner, definition.name in names)
+
+    def _make(self, definition: Definition, on_change: OnChange) -> BridgeRunner:
+        """Return the runner of one receiver."""
+        notes = None if self._traces is None else self._traces.of(definition)
+        steps = None if self._followed is None else MessageSteps(definition, self._followed)
+        opener = self._opener(definition)
+        return BridgeRunner(BridgeMachine(definition), opener, self._machine.now, on_change, notes, steps)
 
     def _launch(self) -> None:
         for name, bridge in self._bridges.items():

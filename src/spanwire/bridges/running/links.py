@@ -183,14 +183,14 @@ def last_ids(target: object, count: int) -> list[str]:
     return target.sent_ids(count) if isinstance(target, NamingTarget) else []
 
 
-def credit_of(batch: BatchLimits, source: Provider) -> int:
-    """Return the messages that the source's broker may dispatch ahead.
+def credit_of(batch: BatchLimits, source: Provider, receivers: int = 1) -> int:
+    """Return the messages that the source's broker may dispatch ahead to each of some receivers.
 
     A source whose credit ends with the batch gets the next batch ahead and no more, so ``maxBatchSize`` bounds the
     memory.
     """
     if source.describe().largest_batch is None:
-        return MAX_CREDIT
+        return MAX_CREDIT // receivers  # so that the first receiver does not take what is for all
     return min(MAX_CREDIT, 2 * batch.size)
 
 
@@ -206,7 +206,7 @@ async def open_link(
         ConfigurationError: a file of a key or trust store, or a message convertor, cannot be read, or duplicate ids
             would spoil the batches of the target.
     """
-    credit = credit_of(definition.batch, source)
+    credit = credit_of(definition.batch, source, definition.consumers.most)
     if definition.quality is Quality.ONCE_AND_ONLY_ONCE:
         return TransactionLink(await source.open_transaction(definition.source, definition.target, credit))
     conversion = convertors.conversion(definition)

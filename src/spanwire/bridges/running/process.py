@@ -14,12 +14,13 @@ from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.model.provider_description import MAX_CREDIT
-from spanwire.bridges.model.qualities import check_features, check_quality, is_distributed
+from spanwire.bridges.model.qualities import check_consumers, check_features, check_quality, is_distributed
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.ports import Provider
 from spanwire.bridges.running.announcing import Announcer
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Convertors
 from spanwire.bridges.running.links import Link, open_link
+from spanwire.bridges.running.receivers import OnChange, runner_of
 from spanwire.bridges.running.route_checks import check_route
 from spanwire.bridges.running.route_link import route_opener
 from spanwire.bridges.running.route_store import refuse_left_state
@@ -66,6 +67,7 @@ def check_bridge(definition: Definition) -> None:
     Raises:
         ConfigurationError: the text names the bridge and the remedy.
     """
+    check_consumers(definition)
     if isinstance(definition, RouteDefinition):
         check_route(definition, provider_of)
         return
@@ -114,20 +116,20 @@ class BridgeProcess:
         open_with = opener_with(self._log, machine.now, states, convertors) if opener is None else opener
         self._stop_grace_s: Final[float] = stop_grace_s
         self._stopping: Final = asyncio.Event()
-        self._runners: Final = [
-            BridgeRunner(
-                BridgeMachine(definition, ends_when_empty),
-                open_with(definition),
-                machine.now,
-                Announcer(definition, tell).on_change,
-                None if traces is None else traces.of(definition),
+
+        def make(definition: Definition, on_change: OnChange) -> BridgeRunner:
+            notes = None if traces is None else traces.of(definition)
+            return BridgeRunner(
+                BridgeMachine(definition, ends_when_empty), open_with(definition), machine.now, on_change, notes
             )
-            for definition in definitions
+
+        self._runners: Final = [
+            runner_of(definition, make, Announcer(definition, tell).on_change) for definition in definitions
         ]
 
     async def run(self) -> bool:
         """Run all bridges. Returns False if a bridge has failed."""
-        tasks = [asyncio.create_task(runner.run(), name=runner.machine.name) for runner in self._runners]
+        tasks = [asyncio.create_task(runner.run(), name=runner.name) for runner in self._runners]
         ended = asyncio.create_task(_wait(tasks))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -158,7 +160,7 @@ class BridgeProcess:
 
     def statuses(self) -> list[BridgeStatus]:
         """Return state and counters of all bridges."""
-        return [runner.machine.status() for runner in self._runners]
+        return [runner.status() for runner in self._runners]
 
 
 async def _wait(tasks: list[asyncio.Task[None]]) -> None:

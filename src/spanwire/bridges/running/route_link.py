@@ -169,7 +169,7 @@ async def _open_source(definition: RouteDefinition, provider_of: ProviderOf, tic
     source = definition.source
     if isinstance(source, Source):
         provider = provider_of(source.factory.provider)
-        return await provider.open_source(source, credit_of(definition.batch, provider))
+        return await provider.open_source(source, credit_of(definition.batch, provider, definition.consumers.most))
     if isinstance(source, FileSource):
         return OpenFileSource(source)
     assert isinstance(source, TimerSource)

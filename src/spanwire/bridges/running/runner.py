@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.engine.dialogue import (
     Acknowledge,
     Acknowledged,
@@ -92,6 +93,15 @@ class BridgeRunner:
         self._next: Action | None = None
         self._waiting: asyncio.Task[Event] | None = None  # a connect, receive or wait that may be interrupted
         self._wake: Final = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        """Return the name of the bridge."""
+        return self.machine.name
+
+    def status(self) -> BridgeStatus:
+        """Return state and counters."""
+        return self.machine.status()
 
     async def run(self) -> None:
         """Start the bridge, and return after a stop or the final failure, even a defect of the bridge."""

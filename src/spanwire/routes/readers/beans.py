@@ -15,7 +15,7 @@ from typing import Final
 
 from spanwire.client.addressing.redaction import redacted
 from spanwire.pipeline.options import COMMON, STORES
-from spanwire.routes import providers
+from spanwire.routes import consumers, providers
 from spanwire.routes.endpoints import NO_HOST, THIS_BROKER, Broker, Host
 from spanwire.routes.readers.nodes import Location, Mapping, Node, Word, items_of, mapping_of
 
@@ -44,7 +44,7 @@ WRITE_NAMES: Final[dict[str, str]] = {
 # Properties that change no route: how fast and by how many connections a broker is reached, which each engine decides.
 TUNING: Final = frozenset(
     (
-        "concurrentConsumers maxConcurrentConsumers cacheLevel cacheLevelName acceptMessagesWhileStopping "
+        "cacheLevel cacheLevelName acceptMessagesWhileStopping "
         "idleTaskExecutionLimit idleConsumerLimit maxMessagesPerTask receiveTimeout recoveryInterval taskExecutor "
         "testConnectionOnStartup transacted lazyCreateTransactionManager mapJmsMessage preserveMessageQos "
         "disableReplyTo usePooledConnection useSingleConnection trustAllPackages trustedPackages exceptionListener "
@@ -55,6 +55,7 @@ TUNING: Final = frozenset(
         "warnAboutUnstartedConnectionTimeout objectMessageSerializationDefered"
     ).split()
 )
+NUMBERS: Final = {name: name for name in consumers.NAMES}
 CONFIGURATIONS: Final = ("JmsConfiguration", "ActiveMQConfiguration")
 IN_PROCESS: Final = ("vm:", "peer:")
 NOT_UNDERSTOOD: Final = "not understood"  # entry of a bean of XML with its fault, which matters if the bean is needed
@@ -111,7 +112,7 @@ class Bean:
 
     def unused_properties(self) -> list[str]:
         """Return the names of properties without effect."""
-        known = {*COMMON_NAMES, *READ_NAMES, *WRITE_NAMES, *REFERENCES}
+        known = {*COMMON_NAMES, *READ_NAMES, *WRITE_NAMES, *REFERENCES, *consumers.NAMES}
         return [name for name in self.properties.entries if name not in known]
 
 
@@ -186,16 +187,18 @@ class BeanReader:
         options: dict[str, str] = {}
         read_options: dict[str, str] = {}
         write_options: dict[str, str] = {}
+        numbers: dict[str, str] = {}
         for _ in range(MAX_REFERENCES):
             if url is None:
                 current.check()
             self._warn_unused(current, is_reached=url is None)
             names = {word: own for word, own in COMMON_NAMES.items() if url is None or own != "url"}
             if url is None and _is_foreign(current):
-                return self._foreign(bean, current, options, read_options, write_options)
+                return replace(self._foreign(bean, current, options, read_options, write_options), consumers=numbers)
             options = current.values(names) | options
             read_options = current.values(READ_NAMES) | read_options
             write_options = current.values(WRITE_NAMES) | write_options
+            numbers = current.values(NUMBERS) | numbers
             reference = current.reference()
             if reference is None:
                 break
@@ -203,13 +206,13 @@ class BeanReader:
                 raise current.location.unknown("bean", reference, list(self._beans))
             current = self._beans[reference]
         if url is not None:
-            return Broker(bean.location, {**options, "url": url}, "", read_options, write_options)
+            return Broker(bean.location, {**options, "url": url}, "", read_options, write_options, numbers)
         if "url" in options:
             if self._host.is_own(options["url"]):
                 options["url"] = THIS_BROKER
-            return self._reachable(Broker(bean.location, options, "", read_options, write_options), name)
+            return self._reachable(Broker(bean.location, options, "", read_options, write_options, numbers), name)
         if current.short_type in (*COMPONENTS, *FACTORIES):
-            return Broker(bean.location, {**options, "url": self._host.url}, "", read_options, write_options)
+            return Broker(bean.location, {**options, "url": self._host.url}, "", read_options, write_options, numbers)
         reason = f"is reached through {current.short_type}, which is no connection factory"
         return Broker(bean.location, {}, f"{reason}; give it one with {self._host.advice(name)}")
 

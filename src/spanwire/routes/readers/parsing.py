@@ -17,6 +17,7 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire.model.errors import ConfigurationError
+from spanwire.routes.consumers import LEAST
 from spanwire.routes.direct import without_direct
 from spanwire.routes.endpoints import JDBC, NO_HOST, Broker, EndpointReader, Host, is_same_broker
 from spanwire.routes.engines import check_engine
@@ -94,6 +95,12 @@ class RouteFile:
             for route in self.routes
             if route.engine not in (engine, ANY_ENGINE)
         ]
+        if engine == SPARK:
+            others += [
+                str(route.location.error(f"{LEAST} of {route.source.uri} has no effect: Spark decides about its tasks"))
+                for route in chosen
+                if route.source.consumers.most > 1
+            ]
         return RouteFile(self.file, chosen, [*self.warnings, *others], self.refusals)
 
     def functions(self) -> list[CallFunction]:

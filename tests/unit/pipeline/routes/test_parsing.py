@@ -271,8 +271,6 @@ def test_camels_four_routes_say_which_broker_they_lack() -> None:
         read_routes(sample.read_bytes(), "four.xml", NOTHING, {"activemq": "tcp://a:1"}).only(SPARK)
     file = read_routes(sample.read_bytes(), "four.xml", NOTHING, {"activemq": "tcp://a:1", "websphere": "tcp://b:2"})
     assert [line.split(": ", 1)[1] for line in file.warnings] == [
-        "concurrentConsumers of JmsConfiguration has no effect here",
-        "concurrentConsumers of JmsConfiguration has no effect here",
         "transportType, hostName, port, queueManager of MQConnectionFactory have no effect here",
     ]
     ends = [(route.source.destination, route.source.options["url"]) for route in file.routes]
