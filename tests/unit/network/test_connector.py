@@ -13,7 +13,7 @@ from spanwire.broker.broker import Broker
 from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.environment import Time
-from spanwire.network.connector.link import DiscoverySettings, Link, NetworkConnectorSettings, RemoteAddress
+from spanwire.network.connector.link import DiscoverySettings, Link, LinkView, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.connector.network_connector import NetworkConnector
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
@@ -137,6 +137,25 @@ def test_a_link_that_has_never_been_up_counts_nothing() -> None:
     assert (view.state, view.remote, view.reason) == ("stopped", "", "")
     assert (view.demand, view.in_flight, view.enqueued, view.dequeued, view.reconnects) == (0, 0, 0, 0, 0)
     assert (view.received, view.failed, view.unserved, view.destinations, view.ways) == (0, 0, 0, (), ())
+
+
+def test_a_link_that_was_just_started_is_connecting_and_its_state_is_young() -> None:
+    remote = RemoteAddress("tcp://b:1", "b", 1)
+    settings = NetworkConnectorSettings(BridgeSettings(name="link"), (remote,))
+    turn = ClockTurn()
+    for _ in range(1_000):
+        turn.clock.now()  # the broker has run for long
+    link = Link(settings, remote, Network().site("A").broker, "tcp://a:1", turn, NetworkRoutes())  # type: ignore[arg-type]
+    assert (link.view().state, link.view().since_s <= 60.0) == ("stopped", True)
+
+    async def starts() -> LinkView:
+        link.start()
+        view = link.view()
+        link.stop()
+        return view
+
+    view = asyncio.run(starts())
+    assert (view.state, view.since_s) == ("connecting", 30.0)
 
 
 class KeptAgent:

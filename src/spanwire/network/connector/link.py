@@ -232,10 +232,11 @@ class Link:
         self.counts: Final = LinkCounts()
         self._connection_count = 0
         self._logged_no_demand = False
-        self._changed_at = 0.0  # the time of the last change of state, in monotonic seconds
+        self._changed_at = turn.clock.now().monotonic  # the time of the last change of state, in seconds
 
     def start(self) -> None:
         """Begin to connect."""
+        self._enter("connecting")
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._on_task_done)
 
@@ -245,8 +246,7 @@ class Link:
         if error is None or self._task is not task:
             return
         self._reason = f"unexpected error: {type(error).__name__}"
-        self._state = "waiting"
-        self._changed_at = self._turn.clock.now().monotonic
+        self._enter("waiting")
         delay = self._settings.reconnect.max_delay_ms / 1000
         name, uri = self._settings.bridge.name, self._address.uri
         logger.error("network connector %s: %s: %s; next try in %g s", name, uri, self._reason, delay, exc_info=error)
@@ -262,7 +262,10 @@ class Link:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self._state = STOPPED
+        self._enter(STOPPED)
+
+    def _enter(self, state: str) -> None:
+        self._state = state
         self._changed_at = self._turn.clock.now().monotonic
 
     def end(self) -> None:
@@ -380,15 +383,13 @@ class Link:
 
     async def _run(self) -> None:
         while True:
-            began = self._turn.clock.now().monotonic
-            self._state = "connecting"
-            self._changed_at = began
+            self._enter("connecting")
+            began = self._changed_at
             self._was_running = self._failed_here = False
             self._reason = await self._connect_and_wait()
             if not self._was_running and not self._failed_here:
                 self.failures.attempts += 1
-            self._state = "waiting"
-            self._changed_at = self._turn.clock.now().monotonic
+            self._enter("waiting")
             if await self._wait_for_retry(self._changed_at - began if self._was_running else 0.0):
                 return
 
@@ -458,9 +459,7 @@ class Link:
             await asyncio.wait_for(self._connect(remote, context), timeout)
         except TimeoutError:
             return f"no connection within {timeout:g} s"
-        except ConfigurationError as error:
-            return str(error)
-        except JmsError as error:
+        except (ConfigurationError, JmsError) as error:
             return str(error)
         except (OSError, ValueError) as error:
             return connect_reason(error)
