@@ -69,6 +69,16 @@ def test_a_detail_of_a_bean_can_be_viewed(broker: Started, told: Told) -> None:
     assert "MaxBrowsePageSize = 400" in out
 
 
+def test_a_single_bean_is_shown_with_all_attributes_and_several_without_details(broker: Started, told: Told) -> None:
+    for name in ("SINGLE.A", "SINGLE.B"):
+        sent(broker, name, 1)
+    out, _ = told("--objname", f"{BROKER},destinationType=Queue,destinationName=SINGLE.A")
+    assert {"MaxBrowsePageSize = 400", "QueueSize = 1"} <= set(out.splitlines())
+    assert "AverageEnqueueTime = " in out
+    out, _ = told("--objname", f"{BROKER},destinationType=Queue,destinationName=SINGLE.*")
+    assert (out.count("QueueSize = 1"), "MaxBrowsePageSize" in out) == (2, False)
+
+
 def test_an_operation_is_invoked_on_each_chosen_bean(broker: Started, told: Told) -> None:
     sent(broker, "PURGED.A", 3)
     sent(broker, "PURGED.B", 2)

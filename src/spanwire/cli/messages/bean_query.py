@@ -108,10 +108,11 @@ async def chosen_beans(source: ControlSource, included: Sequence[str], excluded:
 async def complete(source: ControlSource, beans: Sequence[Bean], wanted: Sequence[str]) -> None:
     """Add to beans the ``wanted`` attributes shown only by the reading of a single bean.
 
-    Raises `ControlError`.
+    A single bean gets all of them, if none is named. Raises `ControlError`.
     """
+    is_single = len(beans) == 1 and not wanted
     for bean in beans:
-        if bean.detail is not None and any(name not in bean.attributes for name in wanted):
+        if bean.detail is not None and (is_single or any(name not in bean.attributes for name in wanted)):
             bean.attributes.update(await bean.detail(source, broker_of(bean)))
 
 
