@@ -14,6 +14,7 @@ from spanwire.cli.running import control_client
 from spanwire.management.control_client import ControlClient, ControlError
 from spanwire.management.tables.ledger_tables import CAME, LEDGER, LEDGER_LINKS, WENT
 from spanwire.model.text import escaped
+from spanwire.network.reports.known_brokers import SILENT
 
 PATIENCE_S: Final = 60.0  # seconds; 100,000 destinations take some
 SECOND_LOOK_S: Final = 6.0  # seconds; brokers behind others tell each other every two
@@ -200,14 +201,21 @@ def network_lines(brokers: Sequence[Row], crossings: Sequence[Mapping[str, objec
             shown.append(f"  does not add up: {one['extra']} arrived that were not forwarded, such as second copies")
     for row in brokers:
         if not isinstance(row.get("ledger"), list):
-            reason = row.get("silence") or "it keeps no ledger, as brokers other than Spanwire"
-            shown.append(f"broker {row.get('name')}: the knowledge ends here: {reason}")
+            shown.append(f"broker {row.get('name')}: the knowledge ends here: {_ending(str(row.get('silence') or ''))}")
     known = {str(row.get("name")) for row in brokers}
     named = {remote for row in brokers if isinstance(row.get("ledger"), list) for remote in _by_remote(row)}
     shown += [
-        f"broker {name}: the knowledge ends here: nobody can ask it; audit it there" for name in sorted(named - known)
+        f"broker {name}: the knowledge ends here: nobody has asked it, or can; audit it there if it is a Spanwire"
+        for name in sorted(named - known)
     ]
     return shown
+
+
+def _ending(silence: str) -> str:
+    """Return why a broker has no ledger; other brokers than Spanwire have none, whatever else they tell."""
+    if not silence or silence == SILENT:
+        return "it keeps no ledger, as brokers other than Spanwire"
+    return f"it {silence}"
 
 
 def _count(row: Mapping[str, object], name: str) -> int:
