@@ -96,6 +96,47 @@ def test_what_is_refused_is_one_line_and_the_rest_is_done(tmp_path: Path, told: 
         assert told("queue", "list", "A", "--view", "destination", *at).splitlines()[1] == "queue://A"
 
 
+def test_what_cannot_replace_a_connector_leaves_it_as_it_was(tmp_path: Path, told: Told) -> None:
+    document, before, after = (tmp_path / name for name in ("wanted.toml", "before.toml", "after.toml"))
+    with (
+        Started(tmp_path / "full", inside=CONFIGURED) as full,
+        socket.create_server(("127.0.0.1", 0)) as taken,
+    ):
+        at = ("--data-directory", str(full.data))
+        told("definitions", "export", "--to", str(before), *at)
+        document.write_text(
+            'format = "spanwire-definitions"\nversion = 1\n'
+            f'[[connector]]\nname = "stomp"\nuri = "stomp://127.0.0.1:{taken.getsockname()[1]}"\n'
+            '[[network_connector]]\nname = "nc"\nuri = "static:(tcp://127.0.0.1:1)"\nsettings = {networkTTL = "many"}\n'
+        )
+        lines = told("definitions", "import", str(document), "--replace", *at, status=1).splitlines()
+        assert [line.partition(":")[0] for line in lines[:2]] == [
+            "change connector stomp",
+            "change network connector nc",
+        ]
+        assert all(line.endswith("; it is as it was") for line in lines[:2]), lines
+        assert lines[2] == "0 done, 2 refused"
+        told("definitions", "export", "--to", str(after), *at)
+        assert body_of(after) == body_of(before)
+        socket.create_connection(("127.0.0.1", full.ports["stomp"])).close()
+
+
+def test_no_secret_is_exported_and_what_lacks_one_is_refused_by_its_name(tmp_path: Path, told: Told) -> None:
+    secret = CONFIGURED.replace('networkTTL="2"', 'userName="links" password="canary-1"')
+    document = tmp_path / "full.toml"
+    with Started(tmp_path / "full", inside=secret) as full:
+        for form in ("toml", "xml"):
+            at = ("--data-directory", str(full.data))
+            told("definitions", "export", "--to", str(document), "--format", form, *at)
+            assert "canary" not in document.read_text("utf-8") and "links" in document.read_text("utf-8")
+        told("definitions", "export", "--to", str(document), *at)
+    with Empty(tmp_path / "empty") as empty:
+        lines = told("definitions", "import", str(document), "--data-directory", str(empty.data), status=1).splitlines()
+        (refused,) = [line for line in lines if ": refused: " in line]
+        assert refused.startswith("add network connector nc: refused: password left out of the document")
+        assert lines[-1].endswith(" done, 1 refused")
+
+
 def test_a_configuration_is_compared_with_what_runs(tmp_path: Path, told: Told) -> None:
     with Started(tmp_path / "full", inside=CONFIGURED) as full:
         told("queue", "create", "LATER", "--data-directory", str(full.data))

@@ -111,15 +111,32 @@ def _import(arguments: Sequence[str]) -> int:
 
 
 def _do(client: ControlClient, step: Step) -> str:
-    """Perform a step and return the reason of a refusal, "" without a refusal."""
+    """Perform a step and return the reason of a refusal, "" without a refusal.
+
+    What was done of a refused step is undone, or named.
+    """
     if step.obstacle:
         return step.obstacle
+    done: list[str] = []
     try:
         for command, arguments in step.requests:
             client.ask(command, **arguments)
+            done.append(command)
     except ControlError as error:
-        return str(error)
+        if done and step.undo:
+            return f"{error}; {_undone(client, step)}"
+        return f"{error}; done before: {', '.join(done)}" if done else str(error)
     return ""
+
+
+def _undone(client: ControlClient, step: Step) -> str:
+    """Put an object back, and return in words whether it is as it was."""
+    try:
+        for command, arguments in step.undo:
+            client.ask(command, **arguments)
+    except ControlError as error:
+        return f"it is removed, and was not put back: {error}"
+    return "it is as it was"
 
 
 def _diff(arguments: Sequence[str]) -> int:

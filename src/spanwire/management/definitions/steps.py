@@ -35,11 +35,15 @@ CONFIGURED_ONLY: Final = ("sslContext", "publishedAddressPolicy")  # elements, w
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One object with the requests for the change, or with the obstacle to the change."""
+    """One object with the requests for the change, or with the obstacle to the change.
+
+    ``undo`` are requests that put the object back if a request after the first one is refused.
+    """
 
     text: str
     requests: tuple[Request, ...] = ()
     obstacle: str = ""
+    undo: tuple[Request, ...] = ()
 
 
 def steps(differences: list[Difference], login: Mapping[str, str], *, replaces: bool = False) -> list[Step]:
@@ -59,8 +63,42 @@ def steps(differences: list[Difference], login: Mapping[str, str], *, replaces: 
         word = "add" if difference.before is None else "change"
         shown = f"{word} {title}" + (f": {', '.join(difference.changed)}" if difference.changed else "")
         requests, obstacle = _requests(difference, login, replaces)
-        found.append(Step(shown, () if obstacle else tuple(requests), obstacle))
+        if obstacle:
+            found.append(Step(shown, obstacle=obstacle))
+        else:
+            found.append(Step(shown, tuple(requests), undo=_undo(difference, requests)))
     return found
+
+
+def _undo(difference: Difference, requests: list[Request]) -> tuple[Request, ...]:
+    """Return the requests that add a removed connector as it was; secrets are those of the document."""
+    before, after = difference.before, difference.after
+    if before is None or after is None or not requests[0][0].endswith("-remove"):
+        return ()
+    prefix = requests[0][0].removesuffix("-remove")
+    settings, known = before[SETTINGS], after[SETTINGS]
+    assert isinstance(settings, dict) and isinstance(known, dict)
+    secrets = {name: known[name] for name in _secrets(before) if name in known}
+    lists = {one: before[one] for one in LISTS if before.get(one)}
+    name = difference.key[0]
+    added: Request = (
+        f"{prefix}-add",
+        {"uri": before["uri"], "name": name, "settings": {**settings, **secrets, **lists}},
+    )
+    return (added,) if before[STARTED] else (added, (f"{prefix}-stop", {"connectors": [name]}))
+
+
+def _unknown(before: Values, after: Values) -> list[str]:
+    """Return the secrets of a connector that a document does not have."""
+    settings = after[SETTINGS]
+    assert isinstance(settings, dict)
+    return [name for name in _secrets(before) if name not in settings]
+
+
+def _secrets(values: Values) -> list[str]:
+    left_out = values[LEFT_OUT]
+    assert isinstance(left_out, list)
+    return [str(name) for name in left_out]
 
 
 def _requests(difference: Difference, login: Mapping[str, str], replaces: bool) -> tuple[list[Request], str]:
@@ -132,6 +170,12 @@ def _connector(difference: Difference, after: Values, replaces: bool) -> tuple[l
         return [], missing
     if difference.before is not None and not replaces:
         return [], "its connections would end: --replace removes it and adds it anew"
+    unknown = [] if difference.before is None else _unknown(difference.before, after)
+    if unknown:
+        return [], (
+            f"{', '.join(unknown)} of the present one is not in the document, so it could not be put back if the new "
+            f"one were refused: remove it with spanwire {prefix} remove, and import again"
+        )
     settings = {**after[SETTINGS], **{one: after[one] for one in LISTS if after.get(one)}}  # type: ignore[dict-item]
     requests: list[Request] = [] if difference.before is None else [(f"{prefix}-remove", named)]
     requests.append((f"{prefix}-add", {"uri": after["uri"], "name": name, "settings": settings}))

@@ -155,6 +155,25 @@ def test_a_connector_with_another_address_is_replaced_where_that_is_asked_for() 
     assert [command for command, _ in step.requests] == ["connector-remove", "connector-add"]
 
 
+def test_a_replaced_connector_can_be_put_back_as_it_was_with_the_secrets_of_the_document() -> None:
+    secret: Row = {**LINK, "left_out": ["password"], "started": False}
+    filled: Row = {**LINK, "uri": "static:(tcp://c:1)", "settings": {"password": "s3cret"}, "left_out": ["password"]}
+    (step,) = planned([secret], [filled], replaces=True)
+    settings = {"duplex": "true", "password": "s3cret", "excludedDestinations": ["queue://X"]}
+    assert step.undo == (
+        ("network-add", {"uri": LINK["uri"], "name": "nc", "settings": settings}),
+        ("network-stop", {"connectors": ["nc"]}),
+    )
+    assert planned([], [filled])[0].undo == ()
+
+
+def test_a_connector_whose_secrets_nobody_knows_is_not_replaced() -> None:
+    new: Row = {**LINK, "uri": "static:(tcp://c:1)"}
+    (step,) = planned([{**LINK, "left_out": ["password"]}], [new], replaces=True)
+    assert "password of the present one is not in the document, so it could not be put back" in step.obstacle
+    assert step.requests == ()
+
+
 def test_a_secret_that_somebody_filled_in_is_used_and_never_compared() -> None:
     filled = {**LINK, "settings": {"duplex": "true", "password": "s3cret"}, "left_out": ["password"]}
     (step,) = planned([], [filled])
