@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.files.definition_json import definition_of, plain_definition
-from spanwire.bridges.jndi.environment import check_name, read_environment
+from spanwire.bridges.jndi.environment import ACTIVEMQ, check_name, read_environment
 from spanwire.bridges.jndi.local_names import LocalNames
 from spanwire.bridges.jndi.references import MAX_ADDRESSES, destination_of, factory_of, read_addresses
 from spanwire.bridges.model.definition import BridgeDefinition
@@ -81,6 +81,17 @@ def test_destinations_have_names_of_their_own_or_dynamic_ones(initial: str) -> N
     assert names.destination("dynamicQueues/A") == Destination(QUEUE, "A")
     assert names.destination("dynamicTopics/A") == Destination(TOPIC, "A")
     assert names.destination("other") is None
+
+
+@pytest.mark.parametrize("initial", [*sorted(ACTIVEMQ), ARTEMIS])
+def test_an_entry_comes_before_what_hornetq_binds(initial: str) -> None:
+    context = read_environment({INITIAL: initial, "queue./queue/a": "own"})
+    assert not isinstance(context, Directory)
+    assert context.destination("/queue/a") == Destination(QUEUE, "own")
+    assert context.destination("/queue/b") == Destination(QUEUE, "b")
+    assert context.destination("/topic/b") == Destination(TOPIC, "b")
+    assert context.destination("/queue/") is None
+    assert context.destination("queue/b") is None
 
 
 @pytest.mark.parametrize(

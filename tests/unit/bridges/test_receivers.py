@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanwire.bridges.engine.dialogue import Start
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.files.definition_json import definition_of, plain_definition
 from spanwire.bridges.files.route_bridges import bridges_of
-from spanwire.bridges.model.definition import BridgeDefinition, Source
+from spanwire.bridges.model.definition import BridgeDefinition, Quality, Source
 from spanwire.bridges.model.diagram import diagram
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.provider_description import MAX_CREDIT
@@ -32,7 +33,11 @@ from spanwire.routes.consumers import MAX_CONSUMERS, ONE, Consumers
 from spanwire.routes.model import EMBEDDED, SPARK
 from spanwire.routes.readers.parsing import RouteFile, read_routes
 from spanwire.routes.readers.placeholders import Placeholders
-from tests.support.bridge_dialogue import definition, text_messages
+from tests.support.bridge_dialogue import BridgeDialogue, definition, text_messages
+from tests.unit.bridges.test_machine_properties import COUNT, OK, OUTCOMES
+from tests.unit.bridges.test_machine_properties import MAX_TURNS as FAULTY_TURNS
+from tests.unit.bridges.test_machine_properties import StoringWorld as StoringFaulty
+from tests.unit.bridges.test_machine_properties import World as Faulty
 
 SAMPLES: Final = Path(__file__).parents[2] / "vectors" / "configurations"
 BROKERS: Final = {"near": "tcp://near:1", "far": "tcp://far:1"}
@@ -341,3 +346,42 @@ def test_the_number_stays_within_its_limits_and_changes_by_one(gains: list[list[
         assert 2 <= count <= 5
         assert abs(count - len(received)) <= 1
         received = [*received, 0][:count]
+
+
+def play_receivers(
+    quality: Quality, size: int, count: int, outcomes: list[str], turns: list[int]
+) -> tuple[list[str], int]:
+    """Run receivers of one queue, each as far as its turns go. Returns the ids at the target, and the failures."""
+    worlds = [Faulty() if quality is Quality.ONCE_AND_ONLY_ONCE else StoringFaulty() for _ in range(count)]
+    bridges = [BridgeDialogue(definition(quality, size), ends_when_empty=True) for _ in range(count)]
+    actions = [bridge.hears(Start()) for bridge in bridges]
+    pending, arrived = worlds[0].pending, list[BridgeMessage]()
+    later, order = iter(outcomes), iter(turns)
+    for turn in range(5 * FAULTY_TURNS):
+        at_work = [number for number in range(count) if actions[number]]
+        if not at_work:
+            assert all(bridge.state == "stopped" for bridge in bridges)
+            return [message.message_id for message in arrived], sum(b.machine.counters.failures for b in bridges)
+        number = at_work[next(order, turn) % len(at_work)]
+        world, bridge = worlds[number], bridges[number]
+        world.pending, world.arrived = pending, arrived
+        bridge.now += 0.01
+        actions[number] = bridge.hears(world.perform(actions[number][0], next(later, OK)))
+        pending, arrived = world.pending, world.arrived
+    raise AssertionError("the receivers do not end")
+
+
+@given(
+    st.sampled_from(list(Quality)), st.integers(1, 7), st.integers(2, 4), OUTCOMES,
+    st.lists(st.integers(0, 3), max_size=100),
+)  # fmt: skip
+def test_failures_of_several_receivers_lose_nothing(
+    quality: Quality, size: int, count: int, outcomes: list[str], turns: list[int]
+) -> None:
+    ids, failures = play_receivers(quality, size, count, outcomes, turns)
+    if quality is Quality.AT_MOST_ONCE:
+        assert len(set(ids)) == len(ids)
+        assert COUNT - len(ids) <= size * failures
+    else:
+        assert len(set(ids)) == COUNT
+        assert len(ids) - COUNT <= (size * failures if quality is Quality.DUPLICATES_OK else 0)

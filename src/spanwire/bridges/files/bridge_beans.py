@@ -156,7 +156,7 @@ class _Reader:
         return bridge_of(words, name, factories, contexts)
 
     def _warn(self, word: str, holder: Element) -> None:
-        if self._text(holder) is not None or self._bean(holder) is not None:
+        if self._text(holder) is not None or self._refers(holder):
             self._found.warnings.append((holder.line, f"{word} has no effect: {WITHOUT_EFFECT[word]}"))
 
     def _values(self, bean: Element) -> Iterator[tuple[str, Element]]:
@@ -191,6 +191,12 @@ class _Reader:
             if holder.child("null") is not None or (not value.strip() and (holder.children or holder.value("ref"))):
                 return None
         return self._fill(value.strip())
+
+    def _refers(self, holder: Element) -> bool:
+        """Return True for a value that is a bean, also of a container such as JBoss; note a bean of the document."""
+        names = [holder.value("ref"), *(child.value("bean") for child in holder.children)]
+        self._found.used += [bean for name in names if name is not None and (bean := self._beans.get(name)) is not None]
+        return any(name is not None for name in names) or holder.child("bean") is not None
 
     def _bean(self, holder: Element) -> Element | None:
         """Return the bean of a value."""

@@ -7,7 +7,8 @@
     queue.inbox = shop.orders
     topic.news = shop.news
 
-``dynamicQueues/NAME`` and ``dynamicTopics/NAME`` need no entry.
+``dynamicQueues/NAME`` and ``dynamicTopics/NAME`` need no entry. Names with a leading slash are those of HornetQ and
+JBoss, whose queues and topics without an entry are ``/queue/NAME`` and ``/topic/NAME``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ CREDENTIALS: Final = "java.naming.security.credentials"
 DEFAULT_NAMES: Final = "ConnectionFactory, QueueConnectionFactory, TopicConnectionFactory"
 CLASSIC_URL: Final = "failover:(tcp://localhost:61616)"  # of a factory without a URL
 DYNAMIC: Final = {"dynamicQueues/": QUEUE, "dynamicTopics/": TOPIC}
+BOUND: Final = {"/queue/": QUEUE, "/topic/": TOPIC}  # where HornetQ and JBoss Messaging bind their destinations
 PREFIXES: Final = {"queue.": QUEUE, "topic.": TOPIC}
 STORE_NAMES: Final = ("trustStore", "trustStorePassword", "keyStore", "keyStorePassword")
 
@@ -51,6 +53,7 @@ class ActiveMqNames:
     def factory(self, name: str) -> ConnectionFactory:
         """Return the connection factory of a name of ``connectionFactoryNames``."""
         names = [word.strip() for word in self._properties.get("connectionFactoryNames", DEFAULT_NAMES).split(",")]
+        name = name if name in names else name.lstrip("/")
         if name not in names:
             raise ConfigurationError(
                 f"the JNDI environment has no connection factory {name[:60]!r}; connectionFactoryNames has "
@@ -75,6 +78,8 @@ class ArtemisNames:
 
     def factory(self, name: str) -> ConnectionFactory:
         """Return the connection factory of ``connectionFactory.NAME``."""
+        if f"connectionFactory.{name}" not in self._properties:
+            name = name.lstrip("/")
         url = self._properties.get(f"connectionFactory.{name}", "").strip()
         if not url and name == "ConnectionFactory":
             url = self._properties.get(URL, "").strip()
@@ -112,4 +117,7 @@ def _destination(properties: Mapping[str, str], name: str) -> Destination | None
         physical = properties.get(prefix + name, "").strip()
         if physical:
             return Destination(kind, physical)
+    for prefix, kind in BOUND.items():
+        if name.startswith(prefix) and name != prefix:
+            return Destination(kind, name[len(prefix) :])
     return None

@@ -105,6 +105,72 @@ def test_the_form_of_jboss_is_read() -> None:
     assert (bridge.source.factory.url, bridge.retry.interval_ms) == ("tcp://near:1", 1_000)
 
 
+CONTAINER: Final = """<deployment xmlns="urn:jboss:bean-deployer:2.0">
+<bean name="orders" class="{package}.JMSBridgeImpl">
+  <depends>{server}</depends>
+  <constructor>
+    <parameter><inject bean="near"/></parameter><parameter><inject bean="far"/></parameter>
+    <parameter><inject bean="from"/></parameter><parameter><inject bean="to"/></parameter>
+    <parameter><null/></parameter><parameter><null/></parameter><parameter><null/></parameter>
+    <parameter><null/></parameter><parameter><null/></parameter>
+    <parameter>5000</parameter><parameter>10</parameter><parameter>ONCE_AND_ONLY_ONCE</parameter>
+    <parameter>1</parameter><parameter>-1</parameter><parameter><null/></parameter><parameter><null/></parameter>
+    <parameter>true</parameter><parameter><inject bean="management"/></parameter><parameter>x:type=bridge</parameter>
+  </constructor>
+  <property name="transactionManager"><inject bean="OfTheContainer"/></property>
+</bean>
+<bean name="near" class="{package}.JNDIConnectionFactoryFactory"><constructor>
+  <parameter><inject bean="names"/></parameter><parameter>/ConnectionFactory</parameter></constructor></bean>
+<bean name="far" class="{package}.JNDIConnectionFactoryFactory"><constructor>
+  <parameter><inject bean="names"/></parameter><parameter>/ConnectionFactory</parameter></constructor></bean>
+<bean name="from" class="{package}.JNDIDestinationFactory"><constructor>
+  <parameter><inject bean="names"/></parameter><parameter>/queue/source</parameter></constructor></bean>
+<bean name="to" class="{package}.JNDIDestinationFactory"><constructor>
+  <parameter><inject bean="names"/></parameter><parameter>/topic/target</parameter></constructor></bean>
+<bean name="names" class="java.util.Hashtable"><constructor class="java.util.Map">
+  <map class="java.util.Hashtable" keyClass="String" valueClass="String">
+    <entry><key>java.naming.factory.initial</key><value>{context}</value></entry>
+    <entry><key>{property}</key><value>{url}</value></entry>
+    <entry><key>jnp.timeout</key><value>5000</value></entry>
+    <entry><key>jnp.sotimeout</key><value>5000</value></entry>
+  </map></constructor></bean>
+<bean name="management" class="javax.management.MBeanServer"><constructor factoryClass="a.B" factoryMethod="c"/></bean>
+</deployment>"""
+CONTEXTS: Final = [
+    ("org.apache.activemq.jndi.ActiveMQInitialContextFactory", "java.naming.provider.url"),
+    ("org.apache.activemq.artemis.jndi.ActiveMQInitialContextFactory", "connectionFactory.ConnectionFactory"),
+    ("org.apache.activemq.artemis.jndi.ActiveMQInitialContextFactory", "connectionFactory./ConnectionFactory"),
+]
+
+
+@pytest.mark.parametrize(("context", "name"), CONTEXTS)
+@pytest.mark.parametrize("package", CLASSES)
+def test_a_deployment_of_a_container_is_read_with_the_names_of_its_server(
+    package: str, context: str, name: str
+) -> None:
+    words = {"package": package, "context": context, "property": name, "url": "tcp://here:1", "server": "Server"}
+    bridge, warnings = read(CONTAINER.format(**words))
+    assert (bridge.name, bridge.source.factory.url, bridge.target.factory.url) == ("orders", *["tcp://here:1"] * 2)
+    assert (bridge.source.destination, bridge.target.destination) == (
+        Destination(QUEUE, "source"),
+        Destination(TOPIC, "target"),
+    )
+    assert (bridge.quality, bridge.batch) == (Quality.ONCE_AND_ONLY_ONCE, BatchLimits(1, -1))
+    assert (bridge.retry, bridge.steps) == (RetryPolicy(10, 5_000), (AppendMessageId(),))
+    assert [warning.partition(" has no effect")[0] for warning in warnings] == [
+        "mBeanServer",
+        "objectName",
+        "transactionManager",
+    ]
+
+
+def test_a_directory_with_java_objects_is_refused_with_the_way_round() -> None:
+    words = {"context": "org.jnp.interfaces.NamingContextFactory", "property": "java.naming.provider.url"}
+    fault = refusal(CONTAINER.format(package=CLASSES[0], url="jnp://localhost:1099", server="Server", **words))
+    assert "NamingContextFactory is refused: rmi: brings Java objects" in fault
+    assert "name the broker's address in a bean of ActiveMQConnectionFactory" in fault
+
+
 def test_a_bean_of_the_factory_or_destination_itself_may_stand_in_place_of_a_look_up() -> None:
     own = (
         REFERENCES.replace('ref="near"', 'ref="own"')
