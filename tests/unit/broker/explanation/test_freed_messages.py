@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.broker.explanation import explanation as cause
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
-from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from spanwire.broker.queue.queue import Queue
 from spanwire.model.acks import POISON_ACK
 from tests.support.dialogue.broker_dialogue import START_MS, Stage, destination
@@ -111,3 +111,30 @@ def test_a_duplicate_by_its_own_id_goes_with_another_one() -> None:
     producer.sends(Q, "b", properties={DUPLICATE_ID: "2"})
     stage.settle()
     assert listener.takes() == ["a", "b"]
+
+
+def test_a_message_pushed_out_of_a_ring_stays_in_a_larger_one() -> None:
+    for size in (1, 2):
+        stage = Stage(PolicyEntry(destination(Q), queue=QueuePolicy(ring_size=size)))
+        producer = stage.peer("p")
+        producer.sends(Q, "a", "b")
+        stage.settle()
+        if size == 1:
+            answer = why(stage, id_of(producer))
+            assert "newer messages pushed it out of queue://Q" in answer.sentence
+            assert any("raise ringSize" in line for line in answer.advice)
+    assert stage.peer("c").consumes(Q).takes() == ["a", "b"]
+
+
+def test_a_replaced_last_value_stays_with_a_key_of_its_own() -> None:
+    for keys in ("kk", "kl"):
+        stage = Stage(PolicyEntry(destination(Q), queue=QueuePolicy(last_value=True)))
+        producer = stage.peer("p")
+        for text, key in zip("ab", keys, strict=True):
+            producer.sends(Q, text, properties={"_AMQ_LVQ_NAME": key})
+        stage.settle()
+        if keys == "kk":
+            answer = why(stage, id_of(producer))
+            assert "a newer message with its key replaced it in queue://Q" in answer.sentence
+            assert any("different keys" in line for line in answer.advice)
+    assert stage.peer("c").consumes(Q).takes() == ["a", "b"]
