@@ -90,6 +90,7 @@ def test_three_brokers_have_one_duplex_link_for_each_pair(tmp_path: Path) -> Non
             return sorted(sorted((broker.name, name)) for broker in brokers for name in broker.linked())
 
         assert eventually(lambda: pairs() == [["anna", "berta"], ["anna", "clara"], ["berta", "clara"]])
+        assert eventually(lambda: all(link["state"] == "running" for broker in brokers for link in broker.links()))
         assert send_and_receive(brokers[1].broker_url, brokers[2].broker_url, "Q", ["m"]) == ["m"]
         assert send_and_receive(brokers[2].broker_url, brokers[1].broker_url, "R", ["n"]) == ["n"]
     finally:

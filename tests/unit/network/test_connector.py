@@ -11,12 +11,18 @@ import pytest
 
 from spanwire.broker.broker import Broker
 from spanwire.discovery.addresses.reconnect import ReconnectSettings
+from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.environment import Time
 from spanwire.network.connector.link import DiscoverySettings, Link, LinkView, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.connector.network_connector import NetworkConnector
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
+from spanwire.network.gossip.gossip import Gossip
+from spanwire.network.gossip.gossip_agent import GossipAgent
+from spanwire.network.gossip.kept_members import KeptMembers
+from spanwire.network.gossip.members import Members
+from spanwire.network.reports.known_brokers import Peer
 from tests.support.network_dialogue import Network
 
 PATIENCE_S = 5.0
@@ -184,6 +190,31 @@ def test_the_agent_of_a_connector_starts_when_it_knows_where_this_broker_listens
     asyncio.run(connector.start(["tcp://a:1"]))
     connector.stop()
     assert agent.heard == ["ignore tcp://a:1", "start", "stop"]
+
+
+def test_a_gossip_connector_that_others_have_linked_is_not_looking_for_brokers() -> None:
+    bridge = BridgeSettings(name="mesh", duplex=True)
+    discovery = DiscoverySettings(GossipSettings(("127.0.0.1",)), "gossip:(tcp://127.0.0.1:1)")
+    settings = NetworkConnectorSettings(bridge, (), discovery=discovery)
+    members, kept = Members("a", "ID:a"), KeptMembers(None, lambda: None)
+
+    async def nobody(peer: Peer, text: str) -> str:
+        raise AssertionError("there is nobody to be asked")
+
+    def gossip() -> Gossip:
+        return Gossip(members, list, list, SlowClock(), nobody, kept)
+
+    broker = Network().site("A").broker
+    connector = NetworkConnector(settings, broker, "tcp://a:1", ClockTurn(), NetworkRoutes(), gossip)  # type: ignore[arg-type]
+    agent = connector._agent
+    assert isinstance(agent, GossipAgent)
+    assert [view.state for view in connector.views()] == ["stopped"]
+    connector.is_started = True
+    assert [view.state for view in connector.views()] == ["looking"]
+    agent.tick(0.0, {}, frozenset({"b"}))
+    assert connector.views() == []  # the link of b is a view of its own
+    agent.tick(1.0, {}, frozenset())
+    assert [view.state for view in connector.views()] == ["looking"]
 
 
 @pytest.mark.parametrize("end", [False, True])

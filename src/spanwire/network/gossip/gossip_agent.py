@@ -32,6 +32,7 @@ class GossipAgent:
         links: DiscoveredLinks,
         seeds: Callable[[], Sequence[SeedLink]],
     ) -> None:
+        self._duplex: Final = duplex
         self._gossip: Final = gossip
         self._links: Final = links
         self._seeds: Final = seeds
@@ -41,6 +42,11 @@ class GossipAgent:
     def is_served(self, name: str) -> bool:
         """Return True if the broker ``name`` has a link to this broker with precedence over a link from here."""
         return self._plan.is_served(name, self._seen)
+
+    @property
+    def is_linked_by_others(self) -> bool:
+        """True if members have opened duplex links to this broker, so that it needs none of its own to them."""
+        return self._duplex and bool(self._seen.accepted)
 
     async def start(self) -> None:
         """Begin to link."""

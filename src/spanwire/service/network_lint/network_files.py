@@ -12,6 +12,7 @@ from spanwire.discovery.groups.agent_settings import AgentSettings, parse_agent
 from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.network_lint.network_facts import FileFacts, read_facts
@@ -108,7 +109,8 @@ def _links(
             unknown[remote.uri] = PlannedBroker(remote.uri, remote.uri)
         ends.append(known[0].broker_name if known else remote.uri)
     if isinstance(agent, GossipSettings):  # one link to each, also to those that are seeds, and none to itself
-        ends = [end for end in dict.fromkeys(ends) if end != near.broker_name]
+        opened = _opened_by_others(near, announced) if connector.bridge.duplex else {near.broker_name}
+        ends = [end for end in dict.fromkeys(ends) if end not in opened]
     for far in ends:
         links.append(PlannedLink(near.broker_name, far, connector.bridge, location))
         if connector.bridge.duplex:
@@ -131,14 +133,21 @@ def _announced_brokers(
 
 def _gossiping_brokers(near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]) -> list[BrokerConfiguration]:
     """Return the other brokers with a gossip connector; a full mesh, as small networks are."""
+    return [broker for broker in brokers if broker is not near and _gossip_bridges(broker)]
+
+
+def _opened_by_others(near: BrokerConfiguration, others: Sequence[BrokerConfiguration]) -> set[str]:
+    """Return the own name, and the brokers that open the duplex link of a pair: those with the lesser names."""
+    openers = {one.broker_name for one in others if any(bridge.duplex for bridge in _gossip_bridges(one))}
+    return {near.broker_name, *(name for name in openers if name < near.broker_name)}
+
+
+def _gossip_bridges(broker: BrokerConfiguration) -> list[BridgeSettings]:
+    """Return the settings of the links of each gossip connector."""
     return [
-        broker
-        for broker in brokers
-        if broker is not near
-        and any(
-            one.discovery is not None and isinstance(one.discovery.agent, GossipSettings)
-            for one in broker.network_connectors
-        )
+        one.bridge
+        for one in broker.network_connectors
+        if one.discovery is not None and isinstance(one.discovery.agent, GossipSettings)
     ]
 
 

@@ -159,6 +159,27 @@ def test_a_word_of_one_connector_is_found(
     assert look.at(broker(tmp_path, "A", to("B", mended, mended_inside)), broker(tmp_path, "B")) == []
 
 
+def gossiping(tmp_path: Path, name: str, duplex: str) -> str:
+    uri = f"gossip:(tcp://127.0.0.1:{PORTS['A']})"
+    return broker(tmp_path, name, f'<networkConnector name="mesh" duplex="{duplex}" networkTTL="1" uri="{uri}"/>')
+
+
+@pytest.mark.parametrize("duplex", ["true", "false"])
+def test_brokers_that_gossip_are_a_mesh_and_no_pair_has_two_ways(tmp_path: Path, duplex: str) -> None:
+    files = [gossiping(tmp_path, name, duplex) for name in "BCA"]  # all with the same lines
+    network = read_network(files)
+    links = [(link.near, link.far) for link in network.plan.links if not link.reverse]
+    mesh = [(f"broker{near}", f"broker{far}") for near, far in ("AB", "AC", "BC")]
+    assert sorted(links) == sorted(mesh if duplex == "true" else mesh + [(far, near) for near, far in mesh])
+    assert not [finding for finding in NetworkLint(network).findings() if finding.is_fault]
+
+
+def test_a_duplex_link_leads_to_a_seed_that_opens_none_whatever_its_name_is(tmp_path: Path) -> None:
+    network = read_network([broker(tmp_path, "A"), gossiping(tmp_path, "B", "true"), gossiping(tmp_path, "C", "true")])
+    links = [(link.near, link.far) for link in network.plan.links if not link.reverse]
+    assert sorted(links) == [("brokerB", "brokerA"), ("brokerB", "brokerC"), ("brokerC", "brokerA")]
+
+
 def test_1_advisories_are_off(tmp_path: Path, look: Look) -> None:
     silent = broker(tmp_path, "B", attributes='advisorySupport="false"')
     assert look.faults(broker(tmp_path, "A", to("B")), silent) >= {1}
