@@ -220,6 +220,20 @@ def test_brokers_that_nobody_named_may_share_the_default_name_but_no_id() -> Non
     registry.add_link("X", "named", "H", UNNAMED)
 
 
+def test_the_refusal_of_a_second_broker_of_one_name_has_both_addresses() -> None:
+    registry = RemoteBrokerRegistry()
+    registry.add_link("X", "same", "H", "hub", "tcp://x:61616")
+    with pytest.raises(
+        JmsError,
+        match=r"^the broker of brokerId Y at tcp://y\?:61616 is named same, and so is the broker of brokerId X at "
+        r"tcp://x:61616, which is linked already: give each a brokerName of its own$",
+    ):
+        registry.add_link("Y", "same", "H", "hub", "tcp://y\n:61616")
+    registry.remove_link("X")
+    with pytest.raises(JmsError, match=r"^the broker of brokerId Z is named hub, and so is this broker: give each"):
+        registry.add_link("Z", "hub", "H", "hub")
+
+
 def test_a_broker_that_comes_back_with_another_id_is_let_in_when_its_old_links_are_gone() -> None:
     registry = RemoteBrokerRegistry()
     for _ in range(2):

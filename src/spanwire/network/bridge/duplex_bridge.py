@@ -356,7 +356,7 @@ class DuplexAcceptor(NetworkAcceptor):
         broker, broker_id = self._broker, _id_of(info)
         if broker_id:
             name = printable(info.broker_name or broker_id)
-            self._routes.remote_brokers.add_link(broker_id, name, broker.broker_id, broker.name)
+            self._routes.remote_brokers.add_link(broker_id, name, broker.broker_id, broker.name, info.broker_url or "")
 
     def left(self, info: wire.BrokerInfo) -> None:
         """Remove the link of a remote broker's bridge."""

@@ -65,7 +65,7 @@ class Forwarder(DemandBridge):
     ) -> None:
         client = broker.add_connection(connection, login, now, remote.principal)
         try:
-            routes.remote_brokers.add_link(remote.broker_id, remote.name, broker.broker_id, broker.name)
+            routes.remote_brokers.add_link(remote.broker_id, remote.name, broker.broker_id, broker.name, remote.url)
         except JmsError:
             broker.remove_connection(client, now)
             raise

@@ -28,9 +28,10 @@ class RemoteBrokerRegistry:
         self._ids: Final[dict[str, str]] = {}
         self._links: Final[dict[str, int]] = {}
         self._labels: Final[dict[str, str]] = {}
+        self._urls: Final[dict[str, str]] = {}
 
-    def add_link(self, broker_id: str, name: str, own_id: str, own_name: str) -> None:
-        """Add a link to the broker with this id and name.
+    def add_link(self, broker_id: str, name: str, own_id: str, own_name: str, url: str = "") -> None:
+        """Add a link to the broker with this id and name; ``url`` is its address in its own words, for messages.
 
         Raises:
             JmsError: another broker has the id or the name
@@ -44,18 +45,20 @@ class RemoteBrokerRegistry:
                 f"give each a brokerId of its own"
             )
         if name != UNNAMED:
-            self._check_name(broker_id, name, own_name)
+            self._check_name(broker_id, name, own_name, url)
             self._ids[name] = broker_id
         self._names[broker_id] = name
+        self._urls[broker_id] = url
         self._links[broker_id] = self._links.get(broker_id, 0) + 1
 
-    def _check_name(self, broker_id: str, name: str, own_name: str) -> None:
+    def _check_name(self, broker_id: str, name: str, own_name: str, url: str) -> None:
         other = self._ids.get(name, broker_id)
         if name == own_name or other != broker_id:
-            whose = "this broker" if name == own_name else f"the broker of brokerId {other}, which is linked already"
+            known = f"the broker of brokerId {other}{_at(self._urls.get(other, ''))}, which is linked already"
+            whose = "this broker" if name == own_name else known
             raise JmsError(
-                f"the broker of brokerId {broker_id} is named {name}, and so is {whose}: give each a brokerName of "
-                f"its own"
+                f"the broker of brokerId {broker_id}{_at(url)} is named {name}, and so is {whose}: give each a "
+                f"brokerName of its own"
             )
 
     def label(self, broker_id: str, name: str) -> str:
@@ -88,8 +91,13 @@ class RemoteBrokerRegistry:
         for label in [label for label, owner in self._labels.items() if owner == broker_id]:
             del self._labels[label]
         name = self._names.pop(broker_id, None)
+        self._urls.pop(broker_id, None)
         if name is not None and self._ids.get(name) == broker_id:
             del self._ids[name]
+
+
+def _at(url: str) -> str:
+    return f" at {printable(url)}" if url else ""
 
 
 def name_elsewhere(broker_id: str, name: str) -> str:
