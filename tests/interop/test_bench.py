@@ -39,3 +39,14 @@ def test_all_messages_arrive_at_activemq(classic: BrokerProcess, scheme: str, wo
     (shown,) = json.loads(answer.stdout)
     assert (shown["sent"], shown["received"]) == (200, 400 if "--topic" in words else 200)
     assert shown["lost"] == shown["duplicates"] == 0 and shown["latency_ms"]["p99"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", [(), TOPIC])
+def test_all_messages_arrive_at_artemis_over_stomp(artemis: BrokerProcess, words: tuple[str, ...]) -> None:
+    address = f"stomp://127.0.0.1:{artemis.openwire_port}"
+    answer = spanwire("bench", address, "--messages", "200", "--rate", "500", "--json", "--quiet", *words)
+    assert answer.returncode == 0, answer.stderr
+    (shown,) = json.loads(answer.stdout)
+    assert (shown["sent"], shown["received"]) == (200, 400 if words else 200)
+    assert shown["lost"] == shown["duplicates"] == 0

@@ -11,7 +11,7 @@ from spanwire.client import blocking
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.archive import replay_receivers
+from spanwire.pipeline.archive import replay_receivers, replay_undo
 from spanwire.pipeline.archive.commands import exact_options
 from spanwire.pipeline.archive.replay import Replay
 from spanwire.pipeline.archive.replay_note import ReplayNote, write_targets
@@ -60,7 +60,10 @@ def undone(broker: Broker, state: Path) -> UndoResult:
         sink.close()
 
 
-def test_an_undo_takes_back_what_nobody_has_and_counts_the_rest(tmp_path: Path) -> None:
+def test_an_undo_takes_back_what_nobody_has_and_counts_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay_undo, "WAIT_S", 0.3)
     with Broker(directory=tmp_path / "data") as broker, blocking.connect(broker.url) as connection:
         with connection.session() as session:
             session.create_producer("queue://A").send("of somebody else")
