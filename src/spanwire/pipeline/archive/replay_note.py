@@ -2,6 +2,7 @@
 
     STATE/replay.json     the selection, the run, and the messages that are sent
     STATE/targets.json    the destinations of the messages
+    STATE/portions.json   the number of the first message of each portion, with the name of the portion
     STATE/portions/…      the messages in order
 
 The note names a batch before the batch is sent, so the same messages make the same batch after a crash.
@@ -101,6 +102,24 @@ def read_targets(state: Path) -> list[str]:
         return [str(name) for name in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
         raise ConfigurationError(f"{path}, which names the destinations of the replay, is missing or damaged") from None
+
+
+def write_starts(state: Path, starts: list[tuple[int, str]]) -> None:
+    """Note where the portions begin."""
+    write_whole(state / "portions.json", starts)
+
+
+def read_starts(state: Path) -> list[tuple[int, str]]:
+    """Return the noted beginnings of portions, in order.
+
+    Raises:
+        ConfigurationError: the file is missing or damaged.
+    """
+    path = state / "portions.json"
+    try:
+        return [(int(first), str(name)) for first, name in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        raise ConfigurationError(f"{path}, which names the portions of the replay, is missing or damaged") from None
 
 
 def write_whole(path: Path, content: object) -> None:
