@@ -30,7 +30,7 @@ def test_a_record_batch_comes_out_of_its_bytes_as_it_was() -> None:
 
 def test_a_batch_ends_where_its_file_does(tmp_path: Path) -> None:
     write_starts(tmp_path, [(0, "0-0"), (2000, "1-0"), (2003, "1-1")])
-    portions = SparkPortions(None, tmp_path, write_options({}))  # type: ignore[arg-type]
+    portions = SparkPortions(None, tmp_path, write_options({}))
     assert [portions.end_of(number) for number in (0, 1999, 2000, 2002, 2003)] == [2000, 2000, 2003, 2003, LAST]
 
 
