@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spanwire.cli.main import main
+from spanwire.management.control_client import ControlClient
 from spanwire.pipeline.routes.route_runner import run_routes
 from spanwire.pipeline.routes.route_watching import watching
 from spanwire.pipeline.watch.listener import PipelineListener
@@ -71,3 +72,51 @@ def test_a_route_is_shown_with_its_batches_and_stopped_through_the_broker(
     assert (query["route"], query["rows"], query["batches"]) == ("watched", 25, route["batches"])
     assert query["state"] != RUNNING
     assert 'spanwire_pipeline_rows_total{pipeline="program"' in listener.metrics()
+
+
+ONCE = """{to: {uri: "shop:queue:TRACED.OUT", parameters: {qualityOfServiceMode: ONCE_AND_ONLY_ONCE}}}"""
+
+
+@pytest.mark.long
+def test_a_trace_shows_which_batch_of_which_route_has_read_a_message_and_which_has_written_one(
+    spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    url, stop = spanwire.openwire_uri(), threading.Event()
+    text = ROUTE.replace("WATCHED", "TRACED").replace("watched", "traced").replace("cursor: watcher", "cursor: tracer")
+    text = text.replace('{to: "shop:queue:TRACED.OUT"}', ONCE)
+    file = read_routes(text.encode(), "traced.yaml", Placeholders({"url": url}, {}))
+    control = ControlClient(spanwire.directory / "data", END_S)
+    traces = [control.ask("trace", destination=f"queue://TRACED{end}", seconds=300) for end in ("", ".OUT")]
+    send(url, "TRACED", numbered(25))
+    found: list[list[dict[str, object]]] = []
+
+    def read(trace: object) -> list[dict[str, object]]:
+        assert isinstance(trace, dict)
+        answer = control.ask("observations", trace=trace["trace"])
+        assert isinstance(answer, dict)
+        rows: list[dict[str, object]] = answer["observations"]
+        return rows
+
+    def operate() -> None:
+        end = time.monotonic() + END_S
+        while time.monotonic() < end and sum(row["step"] == "processed" for row in read(traces[0])) < 25:
+            time.sleep(0.5)
+        found.extend(read(trace) for trace in traces)
+        stop.set()
+
+    operator = threading.Thread(target=operate)
+    operator.start()
+    try:
+        with watching(file, stop) as watch_of:
+            assert run_routes(spark, file, tmp_path, "200 milliseconds", {}, lambda _: None, stop, watch_of)
+    finally:
+        stop.set()
+        operator.join(END_S)
+    came, went = found
+    steps = {step: [row for row in came if row["step"] == step] for step in ("reserved", "read", "processed")}
+    assert {step: len({row["message_id"] for row in rows}) for step, rows in steps.items()} == dict.fromkeys(steps, 25)
+    assert {row["location"] for row in steps["processed"]} == {"route traced of pipeline traced.yaml"}
+    read_in = {str(row["detail"]).split(",")[0] for row in steps["processed"]}
+    written = [row for row in went if row["step"] == "written"]
+    assert {str(row["detail"]) for row in written} == read_in
+    assert len(written) == 25

@@ -41,6 +41,7 @@ def note_cursor_step(
             if step == RESERVED:
                 known.consumer = location
                 known.origin = destination
+                known.numbers[cursor] = number
             elif step == RETURNED:
                 known.consumer = ""
             elif step == ACKNOWLEDGED:

@@ -63,10 +63,13 @@ class Marked:
     """One marked message at this broker.
 
     ``consumer`` is the holder of the message, in words for people; "" while the message waits. ``origin`` is the
-    destination of the last dispatch. ``sequences`` are the sequences in the store by destination.
+    destination of the last dispatch. ``sequences`` are the sequences in the store by destination, ``numbers`` those of
+    cursors by their names, ``batches`` the known batches of pipelines.
     """
 
-    __slots__ = ("consumer", "expiration_ms", "hops", "locations", "origin", "sequences", "text")
+    __slots__ = (
+        "batches", "consumer", "expiration_ms", "hops", "locations", "numbers", "origin", "sequences", "text",
+    )  # fmt: skip
 
     def __init__(self, message: Message) -> None:
         self.text: Final[str] = str(message.message_id)
@@ -76,6 +79,8 @@ class Marked:
         self.origin = ""
         self.locations: Final[dict[str, None]] = {}  # destinations where it waits
         self.sequences: Final[dict[str, int]] = {}
+        self.numbers: Final[dict[str, int]] = {}
+        self.batches: Final[dict[str, None]] = {}
 
 
 class Mark:

@@ -16,6 +16,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.following.follower import Follower
 from spanwire.broker.following.mark import MAX_IDS, MAX_MESSAGES, MAX_SECONDS, Mark, MarkSettings
 from spanwire.broker.following.observations import FORWARDED, SENT_ON
+from spanwire.management.questions.pipeline_batches import note_batches
 from spanwire.management.questions.questions import NetworkSource, View
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, JmsError
@@ -171,6 +172,7 @@ class Traces:
             "time_ms": now.wall_ms, "offset_ms": 0, "uncertain_ms": 0, "marked": len(mark.marked),
             "dropped": mark.observations.dropped, "ended": mark.ended,
         }  # fmt: skip
+        note_batches(mark, self._broker.assembly)
         rows: list[View] = []
         for one in mark.observations.after(after, MAX_ROWS):
             row = {"kind": "observation", **one.row(self._broker.name)}

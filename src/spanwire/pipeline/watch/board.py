@@ -9,11 +9,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from spanwire.pipeline.watch.progress import batch_of, duration_ms_of, has_worked, lag_of, rows_of, speed_of
+from spanwire.pipeline.watch.progress import (
+    batch_of,
+    cursor_range,
+    duration_ms_of,
+    has_worked,
+    lag_of,
+    rows_of,
+    speed_of,
+)
 from spanwire.pipeline.watch.status import (
     ENDED,
     FAILED,
     MAX_ERROR,
+    MAX_RANGES,
     OVER,
     RETRYING,
     RUNNING,
@@ -65,6 +74,7 @@ class StatusBoard:
                 rows_per_s=speed_of(progress),
                 batch_ms=duration_ms_of(progress),
             )
+            route = _with_range(route, progress, now_ms)
         self.add(route)
 
     def on_failure(self, name: str, reason: str, is_final: bool, now_ms: int) -> None:
@@ -111,3 +121,13 @@ class StatusBoard:
             return
         over = next((other for other, route in self._routes.items() if route.state in OVER), next(iter(self._routes)))
         del self._routes[over]
+
+
+def _with_range(route: RouteStatus, progress: Mapping[str, object], now_ms: int) -> RouteStatus:
+    """Return the route with the numbers of its last batch at the cursor of its source, if there is one."""
+    found = cursor_range(progress)
+    if found is None:
+        return route
+    cursor, first, last = found
+    ranges = (*route.ranges, (route.batch, first, last, now_ms))[-MAX_RANGES:]
+    return replace(route, cursor=cursor, ranges=ranges)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.pipeline.source.offsets import CURSOR, NUMBER
+
 EXECUTED: Final = "addBatch"  # key in the durations of an executed batch; an empty poll has no such key
 WAITING: Final = "waiting"  # messages behind the reservation of a cursor
 LAGS: Final = "lag"  # lag by source of a stream of several: messages behind a cursor, else such an age
@@ -36,6 +38,21 @@ def lag_of(progress: Mapping[str, object], has_cursor: bool = False) -> Lag:
         if isinstance(lags, dict):
             (messages if has_cursor else times).extend(_numbers(list(lags.values())))
     return Lag(sum(messages) if messages else None, max(times) if times else None)
+
+
+def cursor_range(progress: Mapping[str, object]) -> tuple[str, int, int] | None:
+    """Return the cursor of a batch, its first number there and that behind its last; None without a single cursor.
+
+    Spark does not say where the first batch of a query begins, so its count of rows does.
+    """
+    sources = _sources(progress)
+    if len(sources) != 1:
+        return None
+    start, end = _offset(sources[0], "startOffset"), _offset(sources[0], "endOffset")
+    cursor, last = end.get(CURSOR), _number(end.get(NUMBER))
+    if not isinstance(cursor, str) or last is None:
+        return None
+    return cursor, _number(start.get(NUMBER), max(0, last - rows_of(progress))) or 0, last
 
 
 def has_worked(progress: Mapping[str, object]) -> bool:
@@ -73,7 +90,11 @@ def _sources(progress: Mapping[str, object]) -> list[object]:
 
 
 def _latest_offset(source: object) -> Mapping[str, object]:
-    text = source.get("latestOffset") if isinstance(source, Mapping) else getattr(source, "latestOffset", None)
+    return _offset(source, "latestOffset")
+
+
+def _offset(source: object, name: str) -> Mapping[str, object]:
+    text = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
     if isinstance(text, Mapping):
         return text
     try:

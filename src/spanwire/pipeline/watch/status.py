@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
 VERSION: Final = 1  # of the text; a reader ignores unknown keys
 MAX_TEXT_BYTES: Final = 16 * 1024  # bytes of a text; a broker refuses more
 MAX_ROUTES: Final = 100  # routes of one text
+MAX_RANGES: Final = 20  # batches of one route, of which a trace finds the one of a message; a status is sent each 5 s
 MAX_NAME: Final = 120  # characters of a name or destination
 MAX_ERROR: Final = 300  # characters of the last error
 
@@ -27,6 +28,9 @@ OVER: Final = (FAILED, ENDED, STOPPED)
 ORDER: Final = (FAILED, RETRYING, RUNNING, STARTING, STOPPED, ENDED)  # a text that is too long keeps the first
 
 
+BatchRange = tuple[int, int, int, int]  # batch, first number of its cursor, number behind the last, time of its end
+
+
 class StatusError(ValueError):
     """A text is no status."""
 
@@ -36,6 +40,7 @@ class RouteStatus:
     """One route: state, last batch, totals since the start, lag and last error.
 
     Times are wall milliseconds, 0 for never. ``batch`` is -1 before the first one. A lag is ``None`` if unknown.
+    ``ranges`` are the last batches of a source with a cursor, the oldest first.
     """
 
     route: str
@@ -54,6 +59,7 @@ class RouteStatus:
     failures: int = 0
     last_error: str = ""
     failed_at_ms: int = 0
+    ranges: tuple[BatchRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,15 @@ class PipelineStatus:
 
 
 def encode(status: PipelineStatus) -> str:
-    """Return the text of a status, with at most `MAX_TEXT_BYTES`; routes with problems are kept first."""
+    """Return the text of a status, with at most `MAX_TEXT_BYTES`.
+
+    A text that is too long loses the ranges of batches, then routes; those with problems are kept.
+    """
     ranked = sorted(status.routes, key=lambda route: ORDER.index(route.state))
     count = min(len(ranked), MAX_ROUTES)
+    text = _text(status, tuple(ranked[:count]))
+    if len(text) > MAX_TEXT_BYTES:
+        ranked = [replace(route, ranges=()) for route in ranked]
     while True:
         text = _text(status, tuple(ranked[:count]))
         if len(text) <= MAX_TEXT_BYTES or count == 0:  # ASCII, so characters are bytes
@@ -156,7 +168,17 @@ def _route_of(item: Mapping[str, object]) -> RouteStatus:
         failures=_number_of(item, "failures"),
         last_error=_text_of(item, "last_error"),
         failed_at_ms=_number_of(item, "failed_at_ms"),
+        ranges=_ranges_of(item),
     )
+
+
+def _ranges_of(item: Mapping[str, object]) -> tuple[BatchRange, ...]:
+    ranges = item.get("ranges")
+    found: list[BatchRange] = []
+    for one in ranges if isinstance(ranges, list) else ():
+        if isinstance(one, list) and len(one) == 4 and all(type(number) is int for number in one):
+            found.append((one[0], one[1], one[2], one[3]))
+    return tuple(found[-MAX_RANGES:])
 
 
 def _text_of(content: Mapping[str, object], name: str) -> str:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+
 from spanwire.pipeline.watch.board import MAX_BOARD_ROUTES, StatusBoard
 from spanwire.pipeline.watch.status import (
     ENDED,
     FAILED,
+    MAX_RANGES,
     RETRYING,
     RUNNING,
     STARTING,
@@ -97,3 +100,23 @@ def test_a_board_has_so_many_routes_and_forgets_first_what_is_over() -> None:
     assert len(names) == MAX_BOARD_ROUTES and "q7" not in names and "q0" in names
     made.on_start("newer")
     assert "q0" not in [one.route for one in made.status(0).routes]
+
+
+def test_the_last_batches_of_a_cursor_are_kept_with_their_numbers() -> None:
+    made = board()
+    for number in range(MAX_RANGES + 2):
+        offsets = {"startOffset": None if number == 0 else {"cursor": "c", "number": 5 * number}}
+        ended = json.dumps({"cursor": "c", "number": 5 * number + 5})  # Spark gives an object or its text
+        report = {**batch(number, 5), "sources": [{**offsets, "endOffset": ended}]}
+        made.on_progress("orders", report, 1_000 + number)
+        made.on_progress("orders", report, 9_000)
+        assert route(made).ranges[-1] == (number, 5 * number, 5 * number + 5, 1_000 + number)
+    assert len(route(made).ranges) == MAX_RANGES
+
+
+def test_several_sources_have_no_numbers_of_one_cursor() -> None:
+    made = board()
+    offsets = {"startOffset": {"sources": {"a": 1}}, "endOffset": {"sources": {"a": 2}}}
+    made.on_progress("orders", {**batch(0, 5), "sources": [offsets]}, 1_000)
+    made.on_progress("orders", {**batch(1, 5), "sources": [{}, {}]}, 1_000)
+    assert route(made).ranges == ()

@@ -13,6 +13,7 @@ from spanwire.pipeline.watch.status import (
     ENDED,
     FAILED,
     MAX_ERROR,
+    MAX_RANGES,
     MAX_TEXT_BYTES,
     ORDER,
     RETRYING,
@@ -36,6 +37,7 @@ ROUTES = st.builds(
     lag_messages=st.none() | NUMBERS,
     lag_ms=st.none() | NUMBERS,
     last_error=st.text(max_size=20),
+    ranges=st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS), max_size=MAX_RANGES).map(tuple),
 )
 
 
@@ -79,6 +81,19 @@ def test_what_is_no_status_is_refused(text: str) -> None:
 def test_fields_of_a_wrong_type_are_read_as_absent() -> None:
     row = {"route": 7, "rows": "many", "rows_per_s": float("inf"), "lag_ms": None, "batch": True}
     assert decode(json.dumps({"version": 1, "pipeline": 3, "routes": [row, 5]})).routes == (RouteStatus("", lag_ms=0),)
+
+
+def test_a_text_that_is_too_long_loses_the_ranges_of_batches_before_it_loses_routes() -> None:
+    ranges = tuple((number, 2**40, 2**40, 2**40) for number in range(MAX_RANGES))
+    routes = tuple(RouteStatus(f"r{number}", ranges=ranges) for number in range(50))
+    found = decode(encode(PipelineStatus("p", "r", "h", 1, 2, routes)))
+    assert (len(found.routes), found.omitted, {route.ranges for route in found.routes}) == (50, 0, {()})
+    assert decode(encode(PipelineStatus("p", "r", "h", 1, 2, routes[:5]))).routes[0].ranges == ranges
+
+
+@pytest.mark.parametrize("ranges", ["5", "[5]", "[[1, 2, 3]]", '[[1, 2, 3, "4"]]', "[[1, 2, 3, true]]"])
+def test_ranges_of_another_form_are_read_as_absent(ranges: str) -> None:
+    assert decode(f'{{"version": 1, "routes": [{{"route": "r", "ranges": {ranges}}}]}}').routes[0].ranges == ()
 
 
 def test_a_pipeline_has_ended_when_all_routes_have() -> None:

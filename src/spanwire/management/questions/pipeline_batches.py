@@ -1,0 +1,77 @@
+"""Batches of pipelines in which marked messages were, by the statuses that the pipelines publish.
+
+A broker knows which number of a cursor a message has, and not in which batch a query has read it. The driver knows the
+numbers of its batches, and publishes the last ones with its status. A status is a claim of a user: it counts for the
+cursors of this user alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from spanwire.broker.assembly import BrokerAssembly
+from spanwire.broker.following.mark import Mark, Marked
+
+PROCESSED: Final = "processed"
+MAX_ROUTES: Final = 100  # routes of one status that are read
+MAX_RANGES: Final = 50  # batches of one route that are read
+MAX_TEXT: Final = 120  # characters of a name
+MAX_NUMBER: Final = 1 << 53  # a number that all programs can read
+
+Range = tuple[int, int, int, int]  # batch, first number, number behind the last, milliseconds since 1970
+
+
+def note_batches(mark: Mark, parts: BrokerAssembly) -> None:
+    """Note the batches of the marked messages that cursors hold or held, each once."""
+    read = [known for known in mark.marked.values() if known.numbers]
+    if not read:
+        return
+    owners = {str(row["cursor"]): row["user"] for row in parts.cursors.rows(None, "")}
+    for row in parts.statuses.rows(None):
+        for cursor, location, ranges, detail in _routes(row):
+            if owners.get(cursor) == row["user"]:
+                _note(mark, read, cursor, location, ranges, detail)
+
+
+def _note(mark: Mark, read: Iterable[Marked], cursor: str, location: str, ranges: Iterable[Range], detail: str) -> None:
+    for batch, start, end, at_ms in ranges:
+        for known in read:
+            number = known.numbers.get(cursor)
+            name = f"{location} {batch}"
+            if number is None or not start <= number < end or name in known.batches:
+                continue
+            known.batches[name] = None
+            mark.observations.add(
+                PROCESSED, known.text, known.origin, location, f"batch {batch}{detail}", known.hops, 0, at_ms
+            )
+
+
+def _routes(row: Mapping[str, object]) -> Iterator[tuple[str, str, list[Range], str]]:
+    """Yield cursor, name, batches and further words of each route of a status; nothing of a status of another form."""
+    try:
+        content = json.loads(str(row["status"]))
+    except (ValueError, RecursionError):
+        return
+    routes = content.get("routes") if isinstance(content, dict) else None
+    for route in routes[:MAX_ROUTES] if isinstance(routes, list) else ():
+        if not isinstance(route, dict) or not isinstance(route.get("ranges"), list):
+            continue
+        ranges = [one for given in route["ranges"][-MAX_RANGES:] if (one := _range(given)) is not None]
+        targets, host = _text(route, "targets"), _text(content, "host")
+        detail = (f", to {targets}" if targets else "") + f", by the clock of {host}"
+        name = f"route {_text(route, 'route')} of pipeline {str(row['pipeline'])[:MAX_TEXT]}"
+        yield _text(route, "cursor"), name, ranges, detail
+
+
+def _range(given: object) -> Range | None:
+    if not isinstance(given, list) or len(given) != 4:
+        return None
+    numbers = [one for one in given if isinstance(one, int) and not isinstance(one, bool) and 0 <= one < MAX_NUMBER]
+    return (numbers[0], numbers[1], numbers[2], numbers[3]) if len(numbers) == 4 else None
+
+
+def _text(content: Mapping[str, object], name: str) -> str:
+    value = content.get(name)
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
