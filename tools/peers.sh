@@ -11,5 +11,5 @@ python=${1:?usage: tools/peers.sh PYTHON}
 version=$("$python" -c 'import sys; print(f"{sys.version_info.major}.{sys.version_info.minor}")')
 bash tools/apt_install.sh activemq libactivemq-java default-jdk-headless gcc libc6-dev python3-dev python3-venv \
     "python$version-dev" "python$version-venv" strace ruby-stomp libnet-stomp-perl libzookeeper-java chromium chromium-driver \
-    rabbitmq-server mosquitto nats-server slapd ldap-utils prometheus systemd || exit 1
+    rabbitmq-server mosquitto nats-server redis-server slapd ldap-utils prometheus systemd || exit 1
 "$python" -m tests.support.peers --missing

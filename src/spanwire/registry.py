@@ -84,6 +84,7 @@ BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "kafka": "spanwire.bridges.providers.kafka.provider:KafkaProvider",
     "nats": "spanwire.bridges.providers.nats.provider:NatsProvider",
     "nats-core": "spanwire.bridges.providers.nats.provider:CoreNatsProvider",
+    "redis": "spanwire.bridges.providers.redis.provider:RedisProvider",
 }
 BRIDGE_EXTRAS: Final[dict[str, str]] = {"nats-core": "nats"}  # extras with another name than the provider
 

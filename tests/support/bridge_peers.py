@@ -16,6 +16,8 @@ from tests.support.nats_server import USER as NATS_USER
 from tests.support.nats_server import NatsProcess
 from tests.support.rabbit_client import RabbitClient
 from tests.support.rabbitmq import RabbitProcess
+from tests.support.redis_server import PASSWORD as REDIS_PASSWORD
+from tests.support.redis_server import RedisProcess
 
 GOOD_FACTORY: Final = '[connectionFactories.peer]\nurl = "{url}"\nprovider = "{provider}"\n'
 QUIET_S: Final = 0.5  # seconds without a message, after which a queue is empty
@@ -372,6 +374,58 @@ class NatsPeer:
         """Return the messages of the subject with the suffix DLQ."""
         found = self._client.messages(f"{name}.in.DLQ")
         return [(message.data.decode(), message.headers["dlqDeliveryFailureCause"]) for message in found]
+
+    def kill(self) -> None:
+        """Kill the server."""
+        self._server.kill()
+
+    def start(self) -> None:
+        """Start the server."""
+        self._server.start()
+
+
+class RedisPeer:
+    """Redis; the source is one stream, the target another."""
+
+    stores_acknowledgements = True
+
+    def __init__(self, server: RedisProcess) -> None:
+        self._server: Final = server
+        self._taken: Final[dict[str, int]] = {}  # entries of a stream that were taken
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table with the password of the test, and a short time until entries of a killed bridge return."""
+        login = f'password = "{password or REDIS_PASSWORD}"\n'
+        return GOOD_FACTORY.format(url=f"{self._server.url}?takeOverMs=500", provider="redis") + login
+
+    def source(self, name: str) -> str:
+        """Return the stream ``NAME.in`` with a group as a source."""
+        return (
+            f'sourceConnectionFactory = "peer"\nsourceDestination = "topic://{name}.in"\nsubscriptionName = "group"\n'
+        )
+
+    def target(self, name: str) -> str:
+        """Return the stream ``NAME.out`` as a target."""
+        return f'targetConnectionFactory = "peer"\ntargetDestination = "topic://{name}.out"\n'
+
+    def create(self, name: str) -> None:
+        """Empty both streams."""
+        with self._server.client() as client:
+            client.delete(f"{name}.in", f"{name}.out", f"{name}.in.DLQ")
+
+    def send(self, name: str, texts: list[str]) -> None:
+        """Add texts."""
+        self._server.send(f"{name}.in", texts)
+
+    def take(self, name: str) -> list[str]:
+        """Return the entries that were not taken yet."""
+        found = self._server.entries(f"{name}.out")[self._taken.get(name, 0) :]
+        self._taken[name] = self._taken.get(name, 0) + len(found)
+        return [fields["body"] for fields in found]
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Return the entries of the stream with the suffix DLQ."""
+        return [(one["body"], one["dlqDeliveryFailureCause"]) for one in self._server.entries(f"{name}.in.DLQ")]
 
     def kill(self) -> None:
         """Kill the server."""

@@ -23,6 +23,7 @@ BROKER_JAR: Final = Path("/usr/share/activemq/bin/activemq.jar")
 RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # /usr/sbin has a script that changes the user
 MOSQUITTO: Final = "/usr/sbin/mosquitto"
 NATS: Final = "/usr/sbin/nats-server"
+REDIS: Final = "/usr/bin/redis-server"
 # What a JMS client of ActiveMQ Classic needs; names without a version are links that Debian keeps.
 CLIENT_JARS: Final = (
     "activemq-client.jar",
@@ -146,6 +147,10 @@ def _nats() -> str | None:
     return None if shutil.which(NATS) else f"no {NATS}"
 
 
+def _redis() -> str | None:
+    return None if shutil.which(REDIS) else f"no {REDIS}"
+
+
 # name -> (says what is missing or None, what brings it)
 _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "java": (_java, "apt package default-jdk-headless"),
@@ -158,6 +163,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "openldap": (_openldap, "apt packages slapd and ldap-utils"),
     "mosquitto": (_mosquitto, "apt package mosquitto"),
     "nats": (_nats, "apt package nats-server"),
+    "redis": (_redis, "apt package redis-server"),
     "rabbitmq": (_rabbitmq, "apt package rabbitmq-server"),
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
     "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),

@@ -38,6 +38,11 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "bridges.providers.nats.jetstream": {
         "%s: a dead letter of %s has no room for its cause: %s": "bridge-dead-letter-without-cause",
     },
+    "bridges.providers.redis.parties": {
+        "%s stores messages in snapshots alone, so a crash loses those since the last one; set appendonly": (
+            "bridge-target-without-log"
+        ),
+    },
     "bridges.running.announcing": {
         "bridge %s: retrying after a failure: %s": "bridge-retry",
         "bridge %s: failed, %s: %s": "bridge-failed",

@@ -24,6 +24,8 @@ SCHEMES: Final[dict[str, str]] = {
     "kafka+ssl": "kafka",
     "nats": "nats",
     "nats+ssl": "nats",
+    "redis": "redis",
+    "rediss": "redis",
     "stomp": "stomp",
     "stomp+ssl": "stomp",
     "amqp": "amqp091",
@@ -37,7 +39,7 @@ FACTORY: Final = (URL, "user", "password", *STORES, WORD, *JAVA)
 READ: Final = ("clientId", "selector", "subscription", "subscriptionDurable", "maxRowsPerBatch", "qualityOfServiceMode")
 BATCH_TIME: Final = "maxBatchMs"  # of a jmsBridge
 WRITE: Final = ("persistent", "priority", "timeToLiveMs", "dropTemporaryReplyTo", "qualityOfServiceMode")
-WITHOUT_CLIENT_ID: Final = ("amqp091", "kafka", "nats")  # providers whose subscriptions have a name alone
+WITHOUT_CLIENT_ID: Final = ("amqp091", "kafka", "nats", "redis")  # providers whose subscriptions have a name alone
 
 
 def provider_of(options: AnyMapping[str, str], location: Location) -> str:

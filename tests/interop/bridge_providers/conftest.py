@@ -16,6 +16,7 @@ from tests.support.bridge_peers import (
     NatsPeer,
     RabbitPeer,
     RabbitPlugInPeer,
+    RedisPeer,
 )
 from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import Authority, Certified
@@ -25,6 +26,7 @@ from tests.support.mosquitto import MosquittoProcess
 from tests.support.nats_server import NatsProcess
 from tests.support.peers import require, require_library
 from tests.support.rabbitmq import RabbitProcess
+from tests.support.redis_server import RedisProcess
 
 PEERS = (
     "classic_stomp",
@@ -35,6 +37,7 @@ PEERS = (
     "mosquitto_mqtt",
     "kafka_peer",
     "nats_peer",
+    "redis_peer",
 )
 
 
@@ -135,6 +138,20 @@ def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsProcess]:
 def nats_peer(nats: NatsProcess) -> BridgePeer:
     """Streams of NATS."""
     return NatsPeer(nats)
+
+
+@pytest.fixture(scope="session")
+def redis(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProcess]:
+    """A running Redis, with TLS beside."""
+    require("redis")
+    with RedisProcess(tmp_path_factory.mktemp("redis"), certificate) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_peer(redis: RedisProcess) -> BridgePeer:
+    """Streams of Redis."""
+    return RedisPeer(redis)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,8 @@ from tests.support.nats_server import NatsProcess
 from tests.support.peers import require, require_library
 from tests.support.rabbit_client import RabbitClient
 from tests.support.rabbitmq import RabbitProcess
+from tests.support.redis_server import PASSWORD as REDIS_PASSWORD
+from tests.support.redis_server import RedisProcess
 
 NAME: Final = "bridges-over-tls"
 Factory = Callable[..., ConnectionFactory]
@@ -38,6 +40,10 @@ class Secured:
         self._name: Final = name
         self._address: Final = (scheme, port)
         self._login: Final = (user, Secret(password))
+
+    def source(self, factory: ConnectionFactory) -> Source:
+        """The destination as a source; a stream of Redis needs a group."""
+        return Source(factory, self.destination, None, "group" if self._name == "redis" else None)
 
     def factory(self, trust: Path | None, host: str = "127.0.0.1", options: str = "") -> ConnectionFactory:
         """The connection factory, with the certificate of an authority that it trusts."""
@@ -88,8 +94,21 @@ def nats_stream(certificate: Path, tmp_path: Path) -> Iterator[Secured]:
         yield Secured("nats", "nats+ssl", server.port, NATS_USER, NATS_PASSWORD, TOPIC)
 
 
+@pytest.fixture
+def redis_stream(redis: RedisProcess) -> Secured:
+    return Secured("redis", "rediss", redis.secure_port, "default", REDIS_PASSWORD, TOPIC)
+
+
 @pytest.fixture(
-    params=["stomp", "amqp091", "amqp", "mqtt", "nats_stream", pytest.param("amqp_artemis", marks=pytest.mark.long)]
+    params=[
+        "stomp",
+        "amqp091",
+        "amqp",
+        "mqtt",
+        "nats_stream",
+        "redis_stream",
+        pytest.param("amqp_artemis", marks=pytest.mark.long),
+    ]
 )
 def secured(request: pytest.FixtureRequest) -> Secured:
     """Each of the providers with a broker."""
@@ -107,7 +126,7 @@ def test_a_message_goes_to_the_broker_and_back_over_tls(secured: Secured, trust:
     async def scenario() -> None:
         unverified = secured.factory(trust, "localhost", "?verifyHostName=false")
         for text, factory in (("one", secured.factory(trust)), ("two", unverified)):
-            source = await secured.provider.open_source(Source(factory, secured.destination), CREDIT)
+            source = await secured.provider.open_source(secured.source(factory), CREDIT)
             target = await secured.provider.open_target(Target(factory, secured.destination))
             await target.send([neutral_message(text)])
             assert bodies(await take(source, 1)) == [text]

@@ -43,6 +43,7 @@ BROKERS: Final = """\
     mosquitto: {url: "mqtt://m:1883"}
     kafka: {url: "kafka://k:9092"}
     nats: {url: "nats://n:4222"}
+    streams: {url: "redis://r:6379"}
     core: {provider: nats-core, url: "nats://n:4222"}
     mq:
       provider: jvm
@@ -86,6 +87,7 @@ LOOKED: Final = JavaFactory(None, (), "cf", (("java.naming.factory.initial", Sec
         ("mosquitto", ConnectionFactory("mqtt://m:1883", provider="mqtt")),
         ("kafka", ConnectionFactory("kafka://k:9092", provider="kafka")),
         ("nats", ConnectionFactory("nats://n:4222", provider="nats")),
+        ("streams", ConnectionFactory("redis://r:6379", provider="redis")),
         ("mq", ConnectionFactory("jvm:com.ibm.mq.jms.MQConnectionFactory", provider="jvm", java=MQ)),
         ("looked", ConnectionFactory("jvm:cf", provider="jvm", java=LOOKED)),
     ],
@@ -158,7 +160,7 @@ maxBatchSize = 50
         (
             "near:queue:A",
             "rabbit:queue:B?priority=12",
-            "r.yaml:15: the option priority is 12; it must lie between 0 and 9",
+            "r.yaml:16: the option priority is 12; it must lie between 0 and 9",
         ),
         ("stomp:queue:A?receiveTimeoutMs=1", "near:queue:B", "there is no parameter 'receiveTimeoutMs'"),
         ("stomp:queue:A?provider=stmp", "near:queue:B", "there is no provider 'stmp'; did you mean stomp?"),
@@ -174,7 +176,7 @@ def test_what_a_provider_cannot_do_is_refused_at_the_start(source: str, target: 
 
 
 def test_spark_refuses_a_broker_of_another_system() -> None:
-    with pytest.raises(ConfigurationError, match=r"^r\.yaml:15: the engine spark reaches brokers by OpenWire alone"):
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:16: the engine spark reaches brokers by OpenWire alone"):
         read("- from: {uri: 'rabbit:queue:A', steps: [{to: 'near:queue:B'}]}\n").only(SPARK)
 
 

@@ -25,6 +25,7 @@ from spanwire.bridges.providers.mqtt.connection import MqttConnection
 from spanwire.bridges.providers.mqtt.parties import MqttSource
 from spanwire.bridges.providers.nats.core_nats import MAX_WAITING, CoreSource
 from spanwire.bridges.providers.nats.jetstream import MESSAGE_ROOM, NatsSource
+from spanwire.bridges.providers.redis.parties import READ_COUNT, RedisSource
 from spanwire.bridges.providers.stomp import connection as stomp_connection
 from spanwire.bridges.providers.stomp.connection import StompConnection
 from spanwire.model.destination import TOPIC, Destination
@@ -245,6 +246,36 @@ def test_a_request_that_ends_is_made_again_and_another_status_is_a_fault() -> No
         await source._on_message(Msg(cast("Any", None), "reply", "", b"", gone))
         with pytest.raises(JmsError, match="the consumer of topic://T delivers no more: Consumer Deleted"):
             await source.receive(1, 1_000, 0)
+
+    run(scenario)
+
+
+def test_a_source_of_redis_reads_no_more_than_credit_and_memory_allow() -> None:
+    async def scenario() -> None:
+        source = RedisSource(Source(ConnectionFactory("redis://host"), Destination(TOPIC, "T"), None, "g"), 60)
+        asked: list[tuple[object, ...]] = []
+
+        async def ask(*words: object) -> Any:
+            asked.append(words)
+            await asyncio.sleep(0)
+            if words[0] == "XAUTOCLAIM":
+                return [b"0-0", [None, [b"9-9", None]], []]
+            count = int(str(words[5]))
+            begin = len(source._held)
+            return [[b"T", [[b"%d-0" % number, [b"body", b"x"]] for number in range(begin, begin + count)]]]
+
+        object.__setattr__(source, "_reads", SimpleNamespace(ask=ask))
+        reading = asyncio.create_task(source._read())
+        while len(source._inbox) < 60:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
+        assert [words[5] for words in asked if words[0] == "XREADGROUP"] == [READ_COUNT, 10]
+        source._held.clear()
+        source._octets = MAX_OCTETS
+        await asyncio.sleep(0.05)
+        assert len(source._inbox) == 60
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
 
     run(scenario)
 

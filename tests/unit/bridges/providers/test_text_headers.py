@@ -18,6 +18,8 @@ from spanwire.bridges.providers.mqtt import messages as mqtt
 from spanwire.bridges.providers.mqtt.provider import MqttProvider
 from spanwire.bridges.providers.nats import messages as nats
 from spanwire.bridges.providers.nats.provider import CoreNatsProvider, NatsProvider
+from spanwire.bridges.providers.redis import messages as redis
+from spanwire.bridges.providers.redis.provider import RedisProvider
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, MessageFormatError
 from spanwire.model.message_view import BYTES, BYTES_VALUE, INT_VALUE, STRING_VALUE, TEXT, PropertyValue
@@ -49,7 +51,12 @@ def through_nats(message: BridgeMessage) -> BridgeMessage:
     return nats.bridge_message(Msg(cast("Any", None), "t", "", body, headers))
 
 
-WAYS = pytest.mark.parametrize("through", [through_mqtt, through_kafka, through_nats])
+def through_redis(message: BridgeMessage) -> BridgeMessage:
+    words = redis.outgoing_fields(message)
+    return redis.bridge_message("t", "1-0", dict(zip(words[::2], words[1::2], strict=True)), False)
+
+
+WAYS = pytest.mark.parametrize("through", [through_mqtt, through_kafka, through_nats, through_redis])
 
 
 def outgoing(properties: dict[str, PropertyValue] | None = None) -> BridgeMessage:
@@ -132,6 +139,12 @@ def test_damaged_texts_of_nats_are_a_property(damaged: str) -> None:
     assert message.property_values() == {"JMSTexts": (STRING_VALUE, damaged)}
 
 
+def test_a_body_beyond_the_limit_of_redis_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis, "MAX_BODY", 3)
+    with pytest.raises(MessageFormatError, match="the body has 7 bytes"):
+        redis.outgoing_fields(outgoing())
+
+
 def test_an_id_that_no_header_holds_is_a_digest() -> None:
     own: dict[str, PropertyValue] = {"_AMQ_DUPL_ID": (STRING_VALUE, "x" * 300)}
     _, long = nats.outgoing_message(outgoing(own), 1_000_000)
@@ -144,6 +157,7 @@ TOPIC_T = Destination(TOPIC, "t")
 MQTT = ConnectionFactory("mqtt://host", provider="mqtt")
 KAFKA = ConnectionFactory("kafka://host", provider="kafka")
 NATS = ConnectionFactory("nats://host", provider="nats")
+REDIS = ConnectionFactory("redis://host", provider="redis")
 
 
 @pytest.mark.parametrize(
@@ -169,6 +183,24 @@ NATS = ConnectionFactory("nats://host", provider="nats")
         (NatsProvider(), Target(NATS, Destination(TOPIC, "$JS.API.STREAM.DELETE.X")), "is no subject of NATS"),
         (NatsProvider(), Target(NATS, Destination(TOPIC, "x" * 256)), "up to 255 characters"),
         (NatsProvider(), Target(ConnectionFactory("nats://host/path", provider="nats"), TOPIC_T), "has no path"),
+        (RedisProvider(), Source(REDIS, Destination(QUEUE, "q")), "write topic://q"),
+        (RedisProvider(), Source(REDIS, TOPIC_T), "needs a consumer group; set subscriptionName"),
+        (RedisProvider(), Source(REDIS, TOPIC_T, None, "s", "c"), "Redis has no client ids"),
+        (
+            RedisProvider(),
+            Target(ConnectionFactory("redis://host/orders", provider="redis"), TOPIC_T),
+            "the path is the number of a database",
+        ),
+        (
+            RedisProvider(),
+            Source(ConnectionFactory("redis://host?takeOverMs=99", provider="redis"), TOPIC_T, None, "s"),
+            "takeOverMs must be a number of at least 100",
+        ),
+        (
+            RedisProvider(),
+            Target(ConnectionFactory("redis://host?maxLength=0", provider="redis"), TOPIC_T),
+            "maxLength must be a number of at least 1",
+        ),
         (CoreNatsProvider(), Source(NATS, TOPIC_T, None, "s"), "keeps no messages for a bridge that is away"),
     ],
 )

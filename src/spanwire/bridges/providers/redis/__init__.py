@@ -1,0 +1,1 @@
+"""The provider for streams of Redis, on the library redis-py (extra ``redis``)."""
