@@ -49,6 +49,33 @@ def test_auto_acknowledges_each_message_as_it_is_handed_over(broker: PlayedBroke
     assert broker.acknowledgements() == [(2, 2, 2)]
 
 
+def test_an_individual_session_redelivers_one_message_and_rejects_another(broker: PlayedBroker) -> None:
+    session = broker.session("individual")
+    consumer = broker.consumer(session)
+    broker.dispatches(consumer, "a", "b", "c")
+    first, second, third = (broker.takes(consumer) for _ in range(3))
+    session.redeliver(second, broker.now)
+    session.reject(third, "the order has no items")
+    session.reject(third, "a second time")
+    assert broker.acknowledgements() == [(3, 2, 2), (1, 3, 3)]
+    again = broker.takes(consumer)
+    assert (again.text, again.redelivery_count) == ("b", 1)
+    again.acknowledge()
+    first.acknowledge()
+    assert broker.acknowledgements() == [(4, 2, 2), (4, 1, 1)]
+
+
+def test_only_an_individual_session_redelivers_or_rejects_one_message(broker: PlayedBroker) -> None:
+    session = broker.session("client")
+    consumer = broker.consumer(session)
+    broker.dispatches(consumer, "a")
+    message = broker.takes(consumer)
+    with pytest.raises(IllegalStateError, match="single messages"):
+        session.redeliver(message, broker.now)
+    with pytest.raises(IllegalStateError, match="single messages"):
+        session.reject(message, "no")
+
+
 def test_dups_ok_acknowledges_half_a_prefetch_at_a_time_and_what_is_left_before_it_waits(broker: PlayedBroker) -> None:
     consumer = broker.consumer(broker.session("dups_ok"), options=FEW)
     broker.dispatches(consumer, "a", "b", "c")

@@ -288,6 +288,36 @@ class Session:
             self.core.recover(shared.machine.now())
             shared.flush()
 
+    def redeliver(self, message: Message) -> None:
+        """Redeliver one message of an ``individual`` session, by the redelivery policy.
+
+        Nothing happens to a message that is acknowledged, or that came over a lost connection. Raises
+        `IllegalStateError` in a session of another mode.
+        """
+        shared = self._shared
+        shared.check()
+        with shared.lock:
+            self.core.redeliver(message, shared.machine.now())
+            shared.flush()
+
+    def reject(self, message: Message, cause: str) -> None:
+        """Have the broker send one message of an ``individual`` session to the dead letters at once.
+
+        Nothing happens to a message that is acknowledged, or that came over a lost connection.
+
+        Arguments:
+            message: A message that a consumer of this session has received.
+            cause: Reason for the operator, a property of the dead letter.
+
+        Raises:
+            IllegalStateError: The session has another acknowledgement mode.
+        """
+        shared = self._shared
+        shared.check()
+        with shared.lock:
+            self.core.reject(message, cause)
+            shared.write_soon()
+
     def acknowledge(self, message: Message) -> None:
         """Acknowledge a message as `Message.acknowledge` does."""
         shared = self._shared

@@ -376,6 +376,16 @@ class ClientConsumer:
         """Acknowledge one message, unless it is acknowledged or came over an earlier link."""
         self._delivered.acknowledge_one(message)
 
+    def redeliver_one(self, message: Message, now: Time) -> None:
+        """Redeliver one message as `redeliver` does, unless it is acknowledged or came over an earlier link."""
+        if self._delivered.take_one(message):
+            self.redeliver([message], now)
+
+    def reject_one(self, message: Message, cause: str) -> None:
+        """Send one message to the dead-letter queue, unless it is acknowledged or came over an earlier link."""
+        if self._delivered.take_one(message):
+            self._delivered.send_poison(message, cause)
+
     def rollback(self, now: Time) -> None:
         """Redeliver all delivered messages; messages beyond the redelivery limit go to the dead-letter queue."""
         if self._optimized:

@@ -105,11 +105,16 @@ class DeliveredMessages:
 
     def acknowledge_one(self, message: Message) -> None:
         """Acknowledge one message, unless the message is acknowledged or came over an earlier link."""
+        if self.take_one(message):
+            self.send(INDIVIDUAL_ACK, message, message, 1, NULL)
+
+    def take_one(self, message: Message) -> bool:
+        """Remove one message. Returns False if the message is acknowledged or came over an earlier link."""
         if message.epoch != self._correlator.epoch or self._messages.pop(message.id_octets, None) is None:
-            return
+            return False
         if self._extension > 0:
             self._extension -= 1
-        self.send(INDIVIDUAL_ACK, message, message, 1, NULL)
+        return True
 
     def on_committed(self) -> None:
         """Remove the messages of a successful commit, and keep messages delivered after the request."""

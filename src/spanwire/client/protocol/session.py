@@ -160,6 +160,24 @@ class ClientSession:
             if consumer is not None:
                 consumer.acknowledge_one(message)
 
+    def redeliver(self, message: Message, now: Time) -> None:
+        """Redeliver one message by the redelivery policy. Raises `IllegalStateError` unless the mode is individual."""
+        consumer = self._consumer_of(message)
+        if consumer is not None:
+            consumer.redeliver_one(message, now)
+
+    def reject(self, message: Message, cause: str) -> None:
+        """Send one message to the dead letters. Raises `IllegalStateError` unless the mode is individual."""
+        consumer = self._consumer_of(message)
+        if consumer is not None:
+            consumer.reject_one(message, cause)
+
+    def _consumer_of(self, message: Message) -> ClientConsumer | None:
+        self.check_open()
+        if self.mode != INDIVIDUAL:
+            raise IllegalStateError('only a session("individual") redelivers or rejects single messages')
+        return self.consumers.get(message.consumer_number)
+
     def acknowledge_all(self) -> None:
         """Acknowledge all delivered messages of all consumers."""
         for consumer in self.consumers.values():
