@@ -10,6 +10,10 @@ SPARK := .venv-spark
 FUZZ := .venv-fuzz
 DIST := .venv-dist
 AUDIT := .venv-audit
+FASTSTREAM := .venv-faststream
+# The tests of a broker are in FastStream's repository and in no package of it. The id of the commit is their checksum.
+FASTSTREAM_COMMIT := 7c9a125dfdf20cc45b64aac26b53559057443da1
+FASTSTREAM_SOURCE ?= https://github.com/ag2ai/faststream
 BIN := $(VENV)/bin
 # Python compiles what is imported, and keeps it; pip would compile all modules of all packages, most of them for nothing.
 LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes --no-compile
@@ -41,7 +45,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv amqp audit client-conformance compiled dist helm environments spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-bridges soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
+.PHONY: help venv amqp audit client-conformance compiled dist helm environments faststream spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-bridges soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +128,23 @@ $(VENV)/.bench: $(VENV)/.ready requirements/bench.txt
 
 $(COMPILED)/.bench: $(COMPILED)/.ready requirements/bench.txt
 	$(COMPILED)/bin/python $(LOCKED) -r requirements/bench.txt
+	@touch $@
+
+faststream: venv $(FASTSTREAM)/.ready build/faststream/.git/$(FASTSTREAM_COMMIT)  ## FastStream's own tests of a broker, from its repository (FASTSTREAM_SOURCE), with Spanwire's
+	$(BIN)/python -m pytest -q tests/interop/test_faststream_suite.py $(PYTEST_ARGS)
+
+$(FASTSTREAM)/.ready: requirements/pip.txt requirements/build.txt requirements/faststream.txt
+	@test -n "$(PYTHON)"
+	"$(PYTHON)" tools/make_environment.py $(FASTSTREAM)
+	$(FASTSTREAM)/bin/python $(LOCKED) -r requirements/pip.txt
+	$(FASTSTREAM)/bin/python $(LOCKED) -r requirements/build.txt -r requirements/faststream.txt
+	$(FASTSTREAM)/bin/python -m pip install --quiet --no-deps --no-index --no-build-isolation --editable .
+	@touch $@
+
+build/faststream/.git/$(FASTSTREAM_COMMIT):
+	git init -q build/faststream
+	git -C build/faststream fetch -q --depth 1 "$(FASTSTREAM_SOURCE)" $(FASTSTREAM_COMMIT)
+	git -C build/faststream checkout -q $(FASTSTREAM_COMMIT) -- tests
 	@touch $@
 
 spark: $(SPARK)/.ready  ## .venv-spark: PySpark, once for both builds, and a Java where there is none
@@ -342,5 +363,5 @@ lock:  ## resolve pyproject.toml into requirements/*.txt (LOCK_ARGS=--upgrade fo
 	"$(PYTHON)" tools/lock_requirements.py $(LOCK_ARGS)
 
 clean:  ## remove environments, caches and what runs leave behind
-	rm -rf $(VENV) $(COMPILED) $(SPARK) $(FUZZ) $(DIST) $(AUDIT) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(SPARK) $(FUZZ) $(FASTSTREAM) $(DIST) $(AUDIT) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -50,6 +50,7 @@ def wishes() -> dict[str, list[str]]:
         "demo": extras["demo"],
         "bench": extras["bench"],
         "amqp": extras["amqp"],
+        "faststream": runtime + extras["faststream-suite"],
         "fuzz": extras["fuzz"],
         "dist": extras["dist"],
         "audit": extras["audit"],

@@ -15,7 +15,7 @@ from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.aio.xa import XaResource
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message, reply_destination
-from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.client.protocol.consumer import INDIVIDUAL, ClientConsumer
 from spanwire.client.protocol.producer import ClientProducer, SendDefaults
 from spanwire.client.protocol.session import ClientSession
 from spanwire.model.destination import TEMP_QUEUE, TEMP_TOPIC, Destination
@@ -288,6 +288,11 @@ class Session:
             self.core.recover(shared.machine.now())
             shared.flush()
 
+    @property
+    def decides_singly(self) -> bool:
+        """True in an ``individual`` session, which acknowledges, redelivers and rejects single messages."""
+        return self.core.mode == INDIVIDUAL
+
     def redeliver(self, message: Message) -> None:
         """Redeliver one message of an ``individual`` session, by the redelivery policy.
 
@@ -297,8 +302,10 @@ class Session:
         shared = self._shared
         shared.check()
         with shared.lock:
-            self.core.redeliver(message, shared.machine.now())
+            consumer = self.core.redeliver(message, shared.machine.now())
             shared.flush()
+            if consumer is not None:
+                shared.wake_consumer(consumer)  # another task may wait for its next message
 
     def reject(self, message: Message, cause: str) -> None:
         """Have the broker send one message of an ``individual`` session to the dead letters at once.

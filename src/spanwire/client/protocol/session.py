@@ -160,11 +160,15 @@ class ClientSession:
             if consumer is not None:
                 consumer.acknowledge_one(message)
 
-    def redeliver(self, message: Message, now: Time) -> None:
-        """Redeliver one message by the redelivery policy. Raises `IllegalStateError` unless the mode is individual."""
+    def redeliver(self, message: Message, now: Time) -> ClientConsumer | None:
+        """Redeliver one message by the redelivery policy. Raises `IllegalStateError` unless the mode is individual.
+
+        Returns the consumer of the message, for the shell to wake, or None if the consumer is closed.
+        """
         consumer = self._consumer_of(message)
         if consumer is not None:
             consumer.redeliver_one(message, now)
+        return consumer
 
     def reject(self, message: Message, cause: str) -> None:
         """Send one message to the dead letters. Raises `IllegalStateError` unless the mode is individual."""
