@@ -193,7 +193,7 @@ def test_the_agent_of_a_connector_starts_when_it_knows_where_this_broker_listens
 
 
 def test_a_gossip_connector_that_others_have_linked_is_not_looking_for_brokers() -> None:
-    bridge = BridgeSettings(name="mesh", duplex=True)
+    bridge = BridgeSettings(name="mesh", duplex=True, user_name="u")
     discovery = DiscoverySettings(GossipSettings(("127.0.0.1",)), "gossip:(tcp://127.0.0.1:1)")
     settings = NetworkConnectorSettings(bridge, (), discovery=discovery)
     members, kept = Members("a", "ID:a"), KeptMembers(None, lambda: None)
@@ -215,6 +215,10 @@ def test_a_gossip_connector_that_others_have_linked_is_not_looking_for_brokers()
     assert connector.views() == []  # the link of b is a view of its own
     agent.tick(1.0, {}, frozenset())
     assert [view.state for view in connector.views()] == ["looking"]
+    assert connector._discovered is not None
+    connector._discovered.on_found("tcp://127.0.0.1:2")  # to which the login of the connector is not sent
+    agent.tick(2.0, {}, frozenset({"b"}))
+    assert [(view.uri, view.state) for view in connector.views()] == [("tcp://127.0.0.1:2", "waiting")]
 
 
 @pytest.mark.parametrize("end", [False, True])

@@ -179,15 +179,33 @@ def test_a_broker_that_was_discovered_and_refused_is_told_of_until_it_is_lost() 
     assert links.note_failure("tcp://b:1", "two brokers have one name", 0)
     assert not links.note_failure("tcp://b:1", "two brokers have one name", 0)
     links.on_found("stomp://c:2")
-    (view,) = links.views()
+    view = links.idle_view()
     assert (view.state, view.reason) == (
         "looking",
         "tcp://b:1: two brokers have one name; stomp://c:2: it is no address of a broker that speaks OpenWire",
     )
     links.on_lost("tcp://b:1")
     links.on_lost("stomp://c:2")
-    (view,) = links.views()
+    view = links.idle_view()
     assert (view.state, view.reason) == ("looking", "no broker was discovered")
+
+
+def test_a_broker_that_would_be_sent_the_login_in_clear_has_a_view_until_it_is_lost() -> None:
+    scene = Scene(WITH_LOGIN)
+
+    def act() -> None:
+        for uri in ("tcp://b:1", "stomp://c:1", "ssl://d:1"):
+            scene.links.on_found(uri)
+
+    scene.runs(act)
+    (view,) = scene.links.unusable_views()
+    assert (view.uri, view.state) == ("tcp://b:1", "waiting")
+    assert view.reason.startswith("it would be sent the login of the connector without TLS")
+    scene.links.on_lost("tcp://b:1")
+    assert scene.links.unusable_views() == []
+    for number in range(2 * MAX_REPORTS):
+        scene.links.on_found(f"tcp://b:{number + 1}")
+    assert len(scene.links.unusable_views()) == MAX_REPORTS
 
 
 def test_a_lost_broker_has_no_link_any_more_and_there_is_room_again() -> None:
@@ -200,7 +218,7 @@ def test_a_lost_broker_has_no_link_any_more_and_there_is_room_again() -> None:
 
     scene.runs(act)
     assert scene.links.links == {}
-    assert [view.state for view in scene.links.views()] == ["looking"]
+    assert scene.links.idle_view().state == "looking"
 
 
 def test_a_link_that_fails_is_told_to_the_agent_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -104,6 +104,7 @@ class DiscoveredLinks(DiscoveryListener):
         self._agent: Finder | None = None
         self._reasons: Final[dict[str, str]] = {}
         self._unlinked: Final[dict[str, str]] = {}  # announced addresses without a link, and the reasons
+        self._unusable: Final[dict[str, str]] = {}  # those of brokers to which no attempt is made
         self._report_count = 0
         self._second = 0
         self._new_links = 0
@@ -118,7 +119,10 @@ class DiscoveredLinks(DiscoveryListener):
         obstacle = "it is no address of a broker that speaks OpenWire" if address is None else self._obstacle(address)
         if address is None or obstacle:
             self._report_unused(uri, obstacle)
+            if address is not None and len(self._unusable) < MAX_REPORTS:
+                self._unusable[uri] = obstacle
             return
+        self._unusable.pop(uri, None)
         if self._is_crowded(address):
             self._report_failure(uri, 0.0)
             return
@@ -140,6 +144,7 @@ class DiscoveredLinks(DiscoveryListener):
     def on_lost(self, uri: str) -> None:
         """Close the link at once."""
         self._unlinked.pop(uri, None)
+        self._unusable.pop(uri, None)
         link = self.links.pop(uri, None)
         if link is not None:
             self.ended_failures.add(link.failures)
@@ -183,25 +188,28 @@ class DiscoveredLinks(DiscoveryListener):
         """Return the remote brokers of the running links."""
         return [peer for link in self.links.values() if (peer := link.peer()) is not None]
 
-    def views(self) -> list[LinkView]:
-        """Return a view per link, or one view of the connector with the unused addresses if there is no link."""
-        if self.links:
-            return [link.view() for link in self.links.values()]
+    def idle_view(self) -> LinkView:
+        """Return the view of the connector with the unused addresses, while there is no link."""
         reason = "; ".join([f"{uri}: {reason}" for uri, reason in self._unlinked.items()])[:MAX_REASON]
-        return [
-            LinkView(
-                name=self._settings.bridge.name,
-                uri=self._discovery.uri,
-                remote="",
-                state="looking",
-                reason=reason or "no broker was discovered",
-                demand=0,
-                in_flight=0,
-                enqueued=0,
-                dequeued=0,
-                duplex=self._settings.bridge.duplex,
-            )
-        ]
+        return self._view_without_link(self._discovery.uri, "looking", reason or "no broker was discovered")
+
+    def unusable_views(self) -> list[LinkView]:
+        """Return a view per discovered broker to which no attempt is made, `MAX_REPORTS` at most."""
+        return [self._view_without_link(uri, "waiting", reason) for uri, reason in self._unusable.items()]
+
+    def _view_without_link(self, uri: str, state: str, reason: str) -> LinkView:
+        return LinkView(
+            name=self._settings.bridge.name,
+            uri=uri,
+            remote="",
+            state=state,
+            reason=reason,
+            demand=0,
+            in_flight=0,
+            enqueued=0,
+            dequeued=0,
+            duplex=self._settings.bridge.duplex,
+        )
 
     def _obstacle(self, address: DiscoveredAddress) -> str:
         """Return the reason against any link to an address; "" for none."""

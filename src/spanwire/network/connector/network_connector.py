@@ -152,9 +152,14 @@ class NetworkConnector:
         return descriptions if self.is_started else [replace(one, state=STOPPED, reason="") for one in descriptions]
 
     def views(self) -> list[LinkView]:
-        """Return a view per link. A connector without one is looking for brokers, unless they have linked here."""
+        """Return a view per link, and per discovered address that cannot be linked.
+
+        A connector without links is looking for brokers, unless they have linked here.
+        """
         views = [link.view() for link in self.links()]
         is_linked = isinstance(self._agent, GossipAgent) and self._agent.is_linked_by_others
-        if not views and self._discovered is not None and not (is_linked and self.is_started):
-            views = self._discovered.views()
+        if self._discovered is not None and (views or (is_linked and self.is_started)):
+            views += self._discovered.unusable_views()
+        elif self._discovered is not None:
+            views = [self._discovered.idle_view()]
         return views if self.is_started else [replace(view, state=STOPPED, reason="") for view in views]
