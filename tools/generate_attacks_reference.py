@@ -186,6 +186,10 @@ ATTACKS: Final[dict[str, Attack]] = {
         "cursors, batches and requests of others at the control destination",
         "Each asks for `admin`, has an owner and an epoch, and is bounded.",
     ),
+    "s47": Attack(
+        "traces without end or by whoever asks, and false steps",
+        "Clients may not mark. Marks end, are few, and bound their messages and selectors. Claims are checked and cut.",
+    ),
 }
 
 

@@ -10,7 +10,15 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.broker_context import StepReceiver
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.following.follower import MAX_KEPT, MAX_MARKS, Follower
-from spanwire.broker.following.mark import OVER, TOO_DEAR, Mark, MarkSettings
+from spanwire.broker.following.mark import (
+    MAX_IDS,
+    MAX_MESSAGES,
+    MAX_SECONDS,
+    OVER,
+    TOO_DEAR,
+    Mark,
+    MarkSettings,
+)
 from spanwire.broker.following.mark_observer import DispatchTap
 from spanwire.broker.following.observations import Observations
 from spanwire.broker.policy.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings, VirtualTopic
@@ -305,3 +313,17 @@ def test_bridges_that_are_created_while_a_mark_is_active_are_asked_with_the_next
     followed.stage.peer("c").consumes(Q)
     followed.producer.sends(Q, "text")
     assert (bridges.receiver, bridges.named) == (followed.follower, ["ID:p:1:1:1:1"])
+
+
+def test_s47_marks_of_many_and_greedy_operators_end_and_leave_nothing() -> None:
+    followed = Followed()
+    greedy = followed.marks(mark_id="greedy", seconds=10**9, messages=10**9, ids=tuple(map(str, range(10**4))))
+    assert (greedy.settings.seconds, greedy.settings.messages) == (MAX_SECONDS, MAX_MESSAGES)
+    assert len(greedy.settings.ids) == MAX_IDS
+    for number in range(MAX_MARKS - 1):
+        followed.marks(mark_id=str(number), seconds=10**9)
+    with pytest.raises(ConfigurationError, match="traces are active already"):
+        followed.marks(mark_id="one more")
+    followed.stage.waits(MAX_SECONDS)
+    assert followed.follower.marks == {}
+    assert followed.stage.broker.assembly.context.follower is None

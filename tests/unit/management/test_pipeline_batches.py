@@ -64,7 +64,7 @@ def test_a_batch_of_other_numbers_or_of_another_cursor_is_none_of_the_message() 
     assert watched.processed() == []
 
 
-def test_a_status_counts_for_the_cursors_of_its_user_alone() -> None:
+def test_s47_a_status_counts_for_the_cursors_of_its_user_alone() -> None:
     watched = Watched()
     watched.publishes(status(ROUTE), Program(watched.followed.stage, "other", user="somebody"))
     assert watched.processed() == []

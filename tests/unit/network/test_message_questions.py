@@ -9,6 +9,8 @@ from functools import wraps
 from itertools import pairwise
 from typing import Final
 
+import pytest
+
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.network.reports.known_brokers import Peer
@@ -260,6 +262,19 @@ def test_a_user_without_the_right_of_links_learns_nothing_and_a_busy_broker_says
     busy = other.broker.assembly.control.questions = Waiting()
     busy.takes = False
     assert refused(Program(other)).word == "unavailable"
+
+
+@pytest.mark.parametrize("action", ["trace", "route"])
+def test_s47_a_client_without_the_right_of_links_marks_no_messages(action: str) -> None:
+    stage = Stage(authenticator=Users(), authorizer=Lists(*BRIDGES))
+    stage.broker.assembly.control.reporter = Reporter()
+    waiting = stage.broker.assembly.control.questions = Waiting()
+    question = json.dumps({"mark": {"id": "m", "destination": "queue://ORDERS"}})
+    with pytest.raises(Refused) as refusal:
+        Program(stage, user="guest").asks(action, body=question)
+    assert refusal.value.word == "unauthorized"
+    assert waiting.questions == []
+    assert stage.broker.assembly.context.follower is None
 
 
 class Reporter:
