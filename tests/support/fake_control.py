@@ -62,9 +62,10 @@ class FakeControl:
         return Reservation(found.epoch, found.start, found.end)
 
     def open_subscription_cursor(
-        self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
+        self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False, selector: str = ""
     ) -> Reservation:
-        return self.open_cursor(f"{client_id}/{subscription}/{name}", "", run, exclusive=exclusive)
+        wanted = f"?{selector}" if selector else ""
+        return self.open_cursor(f"{client_id}/{subscription}/{name}{wanted}", "", run, exclusive=exclusive)
 
     def reserve(
         self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None

@@ -7,6 +7,7 @@ import pytest
 from spanwire.broker.exactly_once.reservations.reserved_messages import MAX_RESERVED
 from spanwire.broker.metadata import CURSORS
 from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
+from spanwire.broker.policy.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import ControlRefusal
 from spanwire.model.destination import parse_destination
@@ -429,6 +430,79 @@ def test_a_durable_subscription_has_cursors_as_well() -> None:
     assert program.cursors()[0]["destination"] == "topic://T (client, sub)"
     with pytest.raises(JmsError, match="still has a cursor"):
         stage.peer("s", client_id="client").unsubscribes("sub")
+
+
+def test_a_cursor_has_what_a_filter_took_out_of_a_queue_and_consumers_have_the_rest_through_a_crash_at_any_write() -> (
+    None
+):
+    eu = ForwardTo(parse_destination("queue://Q.EU"), "region = 'EU'")
+    apart = VirtualSettings((), (CompositeDestination(parse_destination(Q), (eu,), send_when_not_matched=True),))
+    stage = Stage(virtual=apart)
+    producer = stage.peer("p")
+    for number in range(8):
+        producer.sends(Q, f"m{number}", properties={"region": "EU"} if number % 2 else {})
+    stage.settle()
+    program = Program(stage)
+    program.opens(queue="Q.EU")
+    assert program.reserves(3) == (0, 3)
+    program.begins_to_ask("acknowledge", cursor="c", epoch=1, to=2)
+    for position in range(stage.store.synced, stage.store.position() + 1):
+        after = stage.restarts(position=position)
+        back = again(program, after)
+        first = back.cursors()[0]["from"]
+        assert isinstance(first, int)
+        assert first in (0, 2)
+        assert back.reserves(9) == (first, 4)
+        assert back.reads(first, 4) == ["m1", "m3", "m5", "m7"][first:]
+        other = after.peer("other").consumes(Q)
+        after.settle()
+        assert other.takes() == ["m0", "m2", "m4", "m6"]
+
+
+def test_a_cursor_on_a_selected_subscription_has_exactly_what_matches_through_a_crash_at_any_write() -> None:
+    stage = Stage()
+    stage.peer("s", client_id="client").consumes("topic://T", durable="eu", selector="region = 'EU'").leaves()
+    stage.peer("a", client_id="all").consumes("topic://T", durable="rest").leaves()
+    producer = stage.peer("p")
+    for number in range(8):
+        producer.sends("topic://T", f"m{number}", properties={"region": "EU" if number % 2 else "US"})
+    stage.settle()
+    program = Program(stage)
+    eu = {"cursor": "c", "clientId": "client", "subscription": "eu", "run": "r1"}
+    assert program.asks("open", **eu, selector="region = 'EU'")["selector"] == "region = 'EU'"
+    assert program.reserves(3) == (0, 3)
+    program.begins_to_ask("acknowledge", cursor="c", epoch=1, to=2)
+    for position in range(stage.store.synced, stage.store.position() + 1):
+        after = stage.restarts(position=position)
+        back = again(program, after)
+        first = back.cursors()[0]["from"]
+        assert isinstance(first, int)
+        assert first in (0, 2)
+        assert back.reserves(9) == (first, 4)
+        assert back.reads(first, 4) == ["m1", "m3", "m5", "m7"][first:]
+        other = after.peer("a", client_id="all").consumes("topic://T", durable="rest")
+        after.settle()
+        assert other.takes() == words(0, 8)
+        with pytest.raises(JmsError, match="still has a cursor"):
+            after.peer("s", client_id="client").consumes("topic://T", durable="eu", selector="region = 'US'")
+
+
+def test_a_cursor_is_refused_a_selector_that_its_source_does_not_have() -> None:
+    stage = Stage()
+    peer = stage.peer("s", client_id="client")
+    peer.consumes("topic://T", durable="eu", selector="region = 'EU'").leaves()
+    peer.consumes("topic://T", durable="all").leaves()
+    program = Program(stage)
+    names = {"cursor": "c", "clientId": "client", "run": "r1", "selector": "region = 'US'"}
+    with pytest.raises(
+        Refused, match="malformed: the durable subscription eu of client client has the selector region"
+    ):
+        program.asks("open", **names, subscription="eu")
+    with pytest.raises(Refused, match="malformed: the durable subscription all of client client has no selector"):
+        program.asks("open", **names, subscription="all")
+    with pytest.raises(Refused, match="malformed: a cursor reads a queue as a whole; have a compositeQueue"):
+        program.asks("open", cursor="c", queue="Q", run="r1", selector="region = 'US'")
+    assert program.cursors() == []
 
 
 @pytest.mark.parametrize(

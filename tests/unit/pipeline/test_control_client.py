@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.client import blocking
+from spanwire.client import Message, blocking
+from spanwire.client.messages.content_types import Properties
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.pipeline.link.control_client import (
     CONTROL,
@@ -72,6 +73,35 @@ def test_ranges_are_read_again_after_the_broker_has_restarted(broker: Broker, co
     with pytest.raises(FencedError, match=r"^fenced: cursor nightly is at epoch 2"):
         control.reserve("nightly", 1, 1)
     assert received(connection, "ORDERS") == [f"m{number}" for number in range(1200, 1500)]
+
+
+class ControlOfAnOldBroker(Control):
+    """The requests as a broker reads them that knows no selectors of cursors."""
+
+    def _ask(self, action: str, properties: Properties, body: str | None = None) -> Message:
+        known = {name: value for name, value in properties.items() if name != "selector"}
+        return super()._ask(action, known, body)
+
+
+def test_a_cursor_asks_for_the_selector_of_its_subscription(broker: Broker) -> None:
+    with blocking.connect(f"tcp://localhost:{broker.port}", client_id="me") as connection:
+        with connection.session() as session:
+            session.create_durable_subscriber("topic://T", "eu", "region = 'EU'").close()
+            producer = session.create_producer("topic://T")
+            for region in ("EU", "US", "EU"):
+                producer.send(region, {"region": region})
+        control = Control(connection)
+        opened = control.open_subscription_cursor("c", "me", "eu", "r1", selector="region = 'EU'")
+        assert opened == Reservation(1, 0, 0)
+        assert control.reserve("c", 1, 10) == Reservation(1, 0, 2, 0)
+        with pytest.raises(
+            ControlError, match=r"^malformed: the durable subscription eu of client me has the selector"
+        ):
+            control.open_subscription_cursor("d", "me", "eu", "r1", selector="region = 'US'")
+        with connection.session() as session:
+            session.create_durable_subscriber("topic://T", "all").close()
+        with pytest.raises(ControlError, match="this broker's version does not compare selectors"):
+            ControlOfAnOldBroker(connection).open_subscription_cursor("e", "me", "all", "r1", selector="a = 1")
 
 
 def test_what_is_refused_has_its_class_and_its_word(connection: blocking.Connection) -> None:

@@ -239,6 +239,13 @@ def test_a_subscription_is_opened_by_its_names() -> None:
     assert list(broker.cursors) == ["me/s/c"]
 
 
+def test_a_subscription_is_opened_with_the_selector_that_it_must_have() -> None:
+    broker = FakeControl()
+    named = options(destination="topic://T", subscription="s", clientId="me", selector="a = 1")
+    assert CursorSource(named, "run", lambda: broker).begin() == 0
+    assert list(broker.cursors) == ["me/s/c?a = 1"]
+
+
 def test_rows_come_in_order_with_the_number_that_the_broker_gives() -> None:
     portions = [[raw(0), raw(1)], [], [raw(2)]]
     rows = [row for batch in record_batches(options(), portions) for row in batch.to_pylist()]

@@ -50,6 +50,7 @@ class Cursor:
         self.reserved: ReservedMessages = ReservedMessages(0)
         self.recovered: array[int] = array("q")
         self.source: Queue | None = None
+        self.selector = ""  # of the durable subscription, once opened
 
     def check_epoch(self, epoch: int) -> None:
         """Raise `ControlRefusal` unless ``epoch`` is the current epoch."""

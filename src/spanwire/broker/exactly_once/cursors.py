@@ -80,9 +80,18 @@ class Cursors:
         return self._opened(state, cursor, source, run, exclusive)
 
     def open_on_subscription(
-        self, state: ConnectionState, name: str, client_id: str, subscription: str, run: str, exclusive: bool
+        self,
+        state: ConnectionState,
+        name: str,
+        client_id: str,
+        subscription: str,
+        run: str,
+        exclusive: bool,
+        selector: str,
     ) -> Cursor:
         """Create a cursor on a durable subscription, or take the cursor over for ``run``.
+
+        ``selector`` is the one that the subscription must have, empty for any: it chose the messages as they came.
 
         Raises:
             JmsError: the request is refused.
@@ -93,12 +102,20 @@ class Cursors:
         if durable is None:
             raise refusal(UNKNOWN, f"client {client_id} has no durable subscription {subscription}: subscribe first")
         self._check(state, source)
+        if selector and selector != durable.terms.selector:
+            has = f"the selector {durable.terms.selector[:80]}" if durable.terms.selector else "no selector"
+            raise refusal(
+                MALFORMED,
+                f"the durable subscription {subscription} of client {client_id} has {has}, not {selector[:80]}: "
+                "subscribe with that one before the cursor is opened",
+            )
         cursor = self._known(state, name, source)
         if cursor is None:
             cursor = Cursor(name, source, f"{durable.terms.topic} ({client_id}, {subscription})", exclusive)
         queue = cursor.source
         if queue is None:
             queue = durable.queue
+        cursor.selector = durable.terms.selector or ""
         return self._opened(state, cursor, queue, run, exclusive)
 
     def _known(self, state: ConnectionState, name: str, source: Destination) -> Cursor | None:

@@ -9,16 +9,18 @@ from spanwire.broker.exactly_once.sink_commit import Committed
 from spanwire.broker.request_errors import MALFORMED, refusal
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.model.destination import QUEUE, Destination, parse_destination
-from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, PropertyValue
+from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE, PropertyValue
 
 Answer = dict[str, PropertyValue]
 
 
 def held(cursor: Cursor, with_epoch: bool) -> Answer:
-    """Return the numbers that a cursor holds, and its epoch if asked."""
+    """Return the numbers that a cursor holds, and if asked its epoch and selector."""
     answer: Answer = {"from": (LONG_VALUE, cursor.reserved.first), "to": (LONG_VALUE, cursor.reserved.end)}
     if with_epoch:
         answer["epoch"] = (LONG_VALUE, cursor.epoch)
+        if cursor.selector:
+            answer["selector"] = (STRING_VALUE, cursor.selector)
     return answer
 
 
@@ -32,12 +34,18 @@ def committed(done: Committed) -> Answer:
     return {"messages": (LONG_VALUE, done.messages), "repeated": (BOOLEAN_VALUE, done.repeated)}
 
 
-def queue_of(text: str) -> Destination:
+def queue_of(text: str, selector: str) -> Destination:
     """Return the one queue in ``text``.
 
     Raises:
-        JmsError: ``text`` names another destination, or several.
+        JmsError: ``text`` names another destination, or several, or there is a selector.
     """
+    if selector:
+        raise refusal(
+            MALFORMED,
+            "a cursor reads a queue as a whole; have a compositeQueue with a filteredDestination put what the selector "
+            "wants into a queue of its own, and read that one",
+        )
     queue = parse_destination(text)
     if "?" in text or queue.kind != QUEUE or queue.is_pattern or queue.is_composite or is_control(queue):
         raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {text[:40]!r} is none")

@@ -317,14 +317,14 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         return answer
 
     def _open(self, request: Request, name: str) -> Cursor:
-        run = request.name("run")
+        state, run, selector = request.state, request.name("run"), request.text("selector")
         exclusive = request.flag("exclusive")
         if request.text("queue"):
-            return self._cursors.open_on_queue(request.state, name, queue_of(request.text("queue")), run, exclusive)
+            return self._cursors.open_on_queue(state, name, queue_of(request.text("queue"), selector), run, exclusive)
         client_id, subscription = request.parameter("clientId"), request.parameter("subscription")
         if not client_id or not subscription:
             raise refusal(MALFORMED, "open needs queue, or clientId and subscription")
-        return self._cursors.open_on_subscription(request.state, name, client_id, subscription, run, exclusive)
+        return self._cursors.open_on_subscription(state, name, client_id, subscription, run, exclusive, selector)
 
     def _about_sink(self, request: Request, action: str) -> Answer | None:
         state = request.state

@@ -186,15 +186,26 @@ class Control:
         return _reservation_of(self._ask("open", {"cursor": name, "queue": queue, "run": run, "exclusive": exclusive}))
 
     def open_subscription_cursor(
-        self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
+        self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False, selector: str = ""
     ) -> Reservation:
         """Create or take over the cursor ``name`` on an existing durable subscription.
 
+        ``selector`` is the one that the subscription must have, empty for any.
+
         Raises:
-            ControlError: the broker refuses the request.
+            ControlError: the broker refuses the request, or is of a version that looks at no selector.
         """
         source = {"clientId": client_id, "subscription": subscription}
-        return _reservation_of(self._ask("open", {"cursor": name, **source, "run": run, "exclusive": exclusive}))
+        if selector:
+            source["selector"] = selector
+        answer = self._ask("open", {"cursor": name, **source, "run": run, "exclusive": exclusive})
+        if selector and answer.properties.get("selector") != selector:
+            raise ControlError(
+                "malformed",
+                "this broker's version does not compare selectors of durable subscriptions with those of cursors; "
+                "update the broker, or leave the option selector out",
+            )
+        return _reservation_of(answer)
 
     def reserve(
         self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None

@@ -36,9 +36,9 @@ class CursorControl(Protocol):
         ...
 
     def open_subscription_cursor(
-        self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
+        self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False, selector: str = ""
     ) -> Reservation:
-        """Create or take over the cursor on a durable subscription."""
+        """Create or take over the cursor on a durable subscription, which must have ``selector`` unless it is empty."""
         ...
 
     def reserve(
@@ -145,7 +145,12 @@ def open_cursor(control: CursorControl, options: ReadOptions, run: str) -> Reser
         return control.open_cursor(name, destination.name, run, exclusive=options.exclusive)
     assert options.login.client_id is not None and options.subscription is not None
     return control.open_subscription_cursor(
-        name, options.login.client_id, options.subscription, run, exclusive=options.exclusive
+        name,
+        options.login.client_id,
+        options.subscription,
+        run,
+        exclusive=options.exclusive,
+        selector=options.selector or "",
     )
 
 
