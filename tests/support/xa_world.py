@@ -82,6 +82,7 @@ class World:
         self.trace: Final[list[str]] = []
         self.process = 0
         self.heuristics = 0
+        self.begins = False  # the source has branches that begin before their receipts
         self._faults: Final = {fault.step: fault for fault in faults}
         self._late: list[tuple[int, Callable[[], None]]] = []
         self._definition: Final = distributed_definition(size, interval_ms=0)
@@ -150,7 +151,8 @@ class World:
         unfinished = Unfinished()
 
         async def open_link() -> XaLink:
-            source, target = SimulatedParty(self, SOURCE), SimulatedParty(self, TARGET)
+            source = BegunParty(self, SOURCE) if self.begins else SimulatedParty(self, SOURCE)
+            target = SimulatedParty(self, TARGET)
             return XaLink(self._definition, source, target, log, names, clock, unfinished)
 
         machine = BridgeMachine(self._definition, ends_when_empty=True)
@@ -254,6 +256,28 @@ class SimulatedParty:
     async def close(self) -> None:
         if not self.is_lost:
             self.end()
+
+
+class BegunParty(SimulatedParty):
+    """A source whose receipts belong to the branch that has begun before them."""
+
+    def __init__(self, world: World, side: str) -> None:
+        super().__init__(world, side)
+        self._branch: XaTransactionId | None = None
+
+    def begin(self, branch: XaTransactionId) -> None:
+        """Begin a branch, once for each."""
+        assert self._branch is None, "the branch before has no end"
+        self._branch = branch
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        assert self._branch is not None, "no branch has begun"
+        return await super().receive(max_messages, max_bytes, wait_s)
+
+    async def prepare(self, branch: XaTransactionId) -> bool:
+        assert branch == self._branch, "another branch has begun"
+        self._branch = None
+        return await super().prepare(branch)
 
 
 class SimulatedDisk:

@@ -212,6 +212,15 @@ class XaSource(XaBranches, Protocol):
         ...
 
 
+@runtime_checkable
+class BegunXaSource(XaSource, Protocol):
+    """A source whose receipts belong to a branch that has begun before them, as JTA has it."""
+
+    def begin(self, branch: XaTransactionId) -> None:
+        """Name the branch of all receipts until its prepare or a dead letter."""
+        ...
+
+
 class XaTarget(XaBranches, Protocol):
     """A producer for one destination."""
 

@@ -276,3 +276,18 @@ def test_a_task_is_accepted_and_named() -> None:
     assert (page["total"], page["items"][0]["processed"]) == (1, 5)
     assert client.post("/api/v1/tasks/cancel", json={"id": "7"}, auth=VERA).status_code == 403
     assert client.post("/api/v1/tasks/cancel", json={"id": "7"}, auth=OTTO).status_code == 200
+
+
+def test_bridges_are_created_and_deleted_by_administrators() -> None:
+    link = FakeBrokerLink()
+    link.answers["bridge-create"] = [{"name": "b", "state": "stopped", "note": ""}]
+    link.answers["bridge-delete"] = [{"name": "b", "state": "running"}]
+    client = client_of(link)
+    definition = {"definition": "[bridges.b]\n", "format": "toml", "replace": True}
+    assert client.post("/api/v1/bridges/create", auth=OTTO, json=definition).status_code == 403
+    assert client.post("/api/v1/bridges/create", auth=ANNA, json=definition).status_code == 200
+    assert client.post("/api/v1/bridges/create", auth=ANNA, json={"format": "toml"}).status_code == 400
+    assert client.post("/api/v1/bridges/delete", auth=ANNA, json={"bridges": ["b"]}).status_code == 200
+    asked = [(command, arguments) for command, arguments in link.asked if command.startswith("bridge-")]
+    assert [command for command, _ in asked] == ["bridge-create", "bridge-delete"]
+    assert {name: asked[0][1][name] for name in definition} == definition

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import place
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import NamingTarget, Provider, XaBranches, XaSource, XaTarget
+from spanwire.bridges.ports import BegunXaSource, NamingTarget, Provider, XaBranches, XaSource, XaTarget
 from spanwire.bridges.xa.branches import BranchNames, Side, transaction_of
 from spanwire.bridges.xa.decision_log import DecisionLog
 from spanwire.bridges.xa.outcomes import Outcome, heuristic_text, outcome_of
@@ -80,6 +80,8 @@ class XaLink:
             Side.SOURCE: place(definition.source.factory),
             Side.TARGET: place(definition.target.factory),
         }
+        self._begun: Final = source if isinstance(source, BegunXaSource) else None
+        self._has_begun = False  # the source has the branch of the next transaction
         self._transaction = ""
         self._prepared: list[Side] = []  # sides with a branch to finish
         self._may_undo = False  # there are prepared branches, and certainly no decision
@@ -138,11 +140,17 @@ class XaLink:
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive from the source."""
+        if self._begun is not None and not self._has_begun:
+            self._transaction = self._names.next_transaction()
+            self._begun.begin(self._branch(Side.SOURCE))
+            self._has_begun = True
         return await self._source.receive(max_messages, max_bytes, wait_s)
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Begin a transaction, and send in the branch of the target."""
-        self._transaction = self._names.next_transaction()
+        if not self._has_begun:
+            self._transaction = self._names.next_transaction()
+        self._has_begun = False
         await self._target.send(self._names.branch(self._transaction, Side.TARGET), messages)
 
     def sent_ids(self, target: int, count: int) -> list[str]:
@@ -221,6 +229,7 @@ class XaLink:
     async def dead_letter(self, cause: str) -> None:
         """Hand the only received message to the source's broker as a dead letter."""
         await self.settle()
+        self._has_begun = False
         await self._source.dead_letter(cause)
 
     def check(self) -> None:

@@ -30,8 +30,9 @@ FAULTS: Final = st.lists(
 )
 
 
-def play(faults: list[Fault], count: int = COUNT, size: int = BATCH) -> World:
+def play(faults: list[Fault], count: int = COUNT, size: int = BATCH, begins: bool = False) -> World:
     world = World(count, faults, size)
+    world.begins = begins
     asyncio.run(world.run())
     return world
 
@@ -53,6 +54,19 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(step: int, victim: str, mo
 @given(FAULTS, st.integers(1, 4))
 def test_kills_at_any_steps_lose_and_double_nothing(faults: list[Fault], size: int) -> None:
     play(faults, 7, size).check()
+
+
+@given(FAULTS, st.integers(1, 4))
+def test_kills_lose_and_double_nothing_where_a_branch_begins_before_its_receipts(
+    faults: list[Fault], size: int
+) -> None:
+    play(faults, 7, size, begins=True).check()
+
+
+def test_a_branch_that_begins_before_its_receipts_takes_the_same_steps() -> None:
+    world = play([], begins=True)
+    world.check()
+    assert world.trace[: len(STEPS)] == list(STEPS)
 
 
 def test_the_check_finds_a_log_that_forgets_its_decisions() -> None:

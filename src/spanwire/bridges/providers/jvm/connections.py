@@ -21,8 +21,8 @@ MAX_REPLIES: Final = 1_000  # replies that wait for their original destination; 
 OnReply = Callable[[BridgeMessage], Awaitable[None]]
 
 
-class JvmConnection:
-    """A connection in a host; source, target and transaction at once, by the purpose at opening."""
+class HostConnection:
+    """A connection in a host: requests, receipts, and its loss."""
 
     def __init__(self, host: JvmHost) -> None:
         self._host: Final = host
@@ -30,9 +30,6 @@ class JvmConnection:
         self._lost: JmsError | None = None
         self._received: Final[deque[BridgeMessage]] = deque()  # beyond the limits of a cancelled call
         self._pending: asyncio.Future[Answer] | None = None  # the receive under way
-        self._on_reply: Final[dict[str, OnReply]] = {}
-        self._replies: Final[asyncio.Queue[tuple[OnReply, BridgeMessage]]] = asyncio.Queue(MAX_REPLIES)
-        self._replying: asyncio.Task[None] | None = None
 
     async def open(self, header: Header) -> None:
         """Connect. Raises `JmsError`."""
@@ -43,14 +40,16 @@ class JvmConnection:
             await self.close()
             raise
 
-    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive in the transaction. Messages for a cancelled call are kept for the next call."""
+    async def receive_by(
+        self, request: Header, max_messages: int, max_bytes: int, wait_s: float
+    ) -> list[BridgeMessage]:
+        """Receive by a request. Messages for a cancelled call are kept for the next call."""
         if self._received:
             return self._taken(max_messages, max_bytes)
         if self._pending is None:
             self.check()
             limits = {"max_messages": max_messages, "max_bytes": max_bytes, "wait_s": wait_s}
-            self._pending = self._host.ask({"do": "receive", "connection": self._number, **limits})
+            self._pending = self._host.ask({**request, "connection": self._number, **limits})
         try:
             await asyncio.wait((self._pending,))
         except asyncio.CancelledError:
@@ -76,6 +75,67 @@ class JvmConnection:
             room -= taken[-1].size
         return taken
 
+    async def end_receive(self) -> None:
+        """End a receive under way, before the end of its transaction.
+
+        Raises:
+            JmsError: a message has arrived for a cancelled call, which the transaction would acknowledge.
+        """
+        if self._pending is not None:
+            self._host.cancel(self._number)
+            await asyncio.wait((self._pending,))
+            self._take_pending()
+        if self._received:
+            raise JmsError("a message has arrived for a call that was cancelled, so the batch is received anew")
+
+    def check(self) -> None:
+        """Raise `JmsError` if the connection is lost."""
+        if self._lost is not None:
+            raise JmsError(str(self._lost))
+
+    async def close(self) -> None:
+        """Close the connection; the broker rolls back."""
+        self._host.cancel(self._number)
+        with contextlib.suppress(JmsError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._host.ask({"do": "close", "connection": self._number})
+        self._host.leave(self._number)
+
+    async def _ask(self, header: Header, blobs: list[bytes] | None = None) -> Answer:
+        self.check()
+        try:
+            answer = self._host.ask({**header, "connection": self._number}, blobs or [])
+            await self._host.drain()
+            return await answer
+        except HostAnswerError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: HostAnswerError) -> HostAnswerError:
+        if error.is_lost and self._lost is None:
+            self._lost = error
+        return error
+
+    def _on_event(self, header: Header, blobs: list[bytes]) -> None:
+        if header["event"] == "lost":
+            if self._lost is None:
+                self._lost = JmsError(header["reason"])
+            if self._pending is not None:
+                self._host.cancel(self._number)
+
+
+class JvmConnection(HostConnection):
+    """Source, target and local transaction at once, by the purpose at opening."""
+
+    def __init__(self, host: JvmHost) -> None:
+        super().__init__(host)
+        self._on_reply: Final[dict[str, OnReply]] = {}
+        self._replies: Final[asyncio.Queue[tuple[OnReply, BridgeMessage]]] = asyncio.Queue(MAX_REPLIES)
+        self._replying: asyncio.Task[None] | None = None
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive in the transaction."""
+        return await self.receive_by({"do": "receive"}, max_messages, max_bytes, wait_s)
+
     async def acknowledge(self) -> None:
         """Commit the receipts."""
         await self.commit()
@@ -86,12 +146,7 @@ class JvmConnection:
         Raises:
             JmsError: also if a message has arrived for a cancelled `receive`, which the commit would acknowledge.
         """
-        if self._pending is not None:
-            self._host.cancel(self._number)
-            await asyncio.wait((self._pending,))
-            self._take_pending()
-        if self._received:
-            raise JmsError("a message has arrived for a call that was cancelled, so the batch is received anew")
+        await self.end_receive()
         await self._ask({"do": "commit"})
 
     async def dead_letter(self, cause: str) -> None:
@@ -137,44 +192,16 @@ class JvmConnection:
         self._on_reply.pop(queue.qualified_name, None)
         await self._ask({"do": "close_reply", "queue": queue.qualified_name})
 
-    def check(self) -> None:
-        """Raise `JmsError` if the connection is lost."""
-        if self._lost is not None:
-            raise JmsError(str(self._lost))
-
     async def close(self) -> None:
         """Close the connection; the broker rolls back."""
         if self._replying is not None:
             self._replying.cancel()
             await asyncio.gather(self._replying, return_exceptions=True)
-        self._host.cancel(self._number)
-        with contextlib.suppress(JmsError, TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
-                await self._host.ask({"do": "close", "connection": self._number})
-        self._host.leave(self._number)
-
-    async def _ask(self, header: Header, blobs: list[bytes] | None = None) -> Answer:
-        self.check()
-        try:
-            answer = self._host.ask({**header, "connection": self._number}, blobs or [])
-            await self._host.drain()
-            return await answer
-        except HostAnswerError as error:
-            raise self._failed(error) from None
-
-    def _failed(self, error: HostAnswerError) -> HostAnswerError:
-        if error.is_lost and self._lost is None:
-            self._lost = error
-        return error
+        await super().close()
 
     def _on_event(self, header: Header, blobs: list[bytes]) -> None:
-        if header["event"] == "lost":
-            if self._lost is None:
-                self._lost = JmsError(header["reason"])
-            if self._pending is not None:
-                self._host.cancel(self._number)
-            return
-        on_reply = self._on_reply.get(header["queue"])
+        super()._on_event(header, blobs)
+        on_reply = None if header["event"] == "lost" else self._on_reply.get(header["queue"])
         if on_reply is not None:
             if self._replies.full():
                 self._replies.get_nowait()

@@ -25,6 +25,7 @@ from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, encode_map
 LENGTHS: Final = Struct(">II")
 MAX_HEADER: Final = 64 * MIB  # bytes; 100,000 messages of a batch have some 300 bytes of headers each
 MAX_BLOBS: Final = 512 * MIB  # bytes; a batch of 16 MiB and one large message more
+MAX_BRANCHES: Final = 100_000  # prepared branches of a provider in one answer; brokers limit transactions far below
 BLOBS: Final = "blobs"
 MESSAGES: Final = "messages"
 
@@ -43,6 +44,12 @@ def check_lengths(header: int, blobs: int) -> None:
     """Refuse a frame beyond the limits. Raises `JmsError`."""
     if header > MAX_HEADER or blobs > MAX_BLOBS:
         raise JmsError(f"a message has more than {MAX_BLOBS // MIB} MiB")
+
+
+def check_branches(count: int) -> None:
+    """Refuse a list of prepared branches beyond the limit, of which none may be left out. Raises `JmsError`."""
+    if count > MAX_BRANCHES:
+        raise JmsError(f"the provider has {count} prepared branches, and {MAX_BRANCHES} are read; settle some there")
 
 
 def decode_frame(text: bytes, body: bytes) -> tuple[Header, list[bytes]]:

@@ -28,10 +28,11 @@ Event = Callable[[Header, list[bytes]], None]
 class HostAnswerError(JmsError):
     """The host has answered with an error. ``refused`` is the index of a message at fault, else None."""
 
-    def __init__(self, reason: str, refused: int | None, is_lost: bool) -> None:
+    def __init__(self, reason: str, refused: int | None, is_lost: bool, xa_code: int | None = None) -> None:
         super().__init__(reason)
         self.refused: Final = refused
         self.is_lost: Final = is_lost
+        self.xa_code: Final = xa_code  # of an XAException
 
 
 class JvmHost:
@@ -198,7 +199,12 @@ class JvmHost:
             return
         if "error" in header:
             answer.set_exception(
-                HostAnswerError(header["error"], header.get("refused"), bool(header.get("is_lost", False)))
+                HostAnswerError(
+                    header["error"],
+                    header.get("refused"),
+                    bool(header.get("is_lost", False)),
+                    header.get("xa_code"),
+                )
             )
         else:
             answer.set_result((header, blobs))

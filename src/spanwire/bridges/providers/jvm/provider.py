@@ -12,18 +12,18 @@ from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.provider_description import ProviderDescription
 from spanwire.bridges.owned_files import check_directory, check_file
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
-from spanwire.bridges.providers.jvm.connections import JvmConnection, JvmTarget
+from spanwire.bridges.providers.jvm.connections import HostConnection, JvmConnection, JvmTarget
 from spanwire.bridges.providers.jvm.host import JvmHost
+from spanwire.bridges.providers.jvm.xa_connections import JvmXaSource, JvmXaTarget
 from spanwire.bridges.running.jars import DIRECTORY, JAR
 from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 
-NO_XA: Final = "the provider jvm has no distributed transactions"
 DESCRIPTION: Final = ProviderDescription(
     name="jvm",
     local_transactions=True,
-    xa=False,
+    xa=True,  # with a factory that has it; the connection finds out
     cannot_cross=(
         "JMSMessageID and JMSTimestamp are new at the target; addMessageIDInHeader keeps the id",
         "JMSRedelivered and JMSXDeliveryCount begin anew",
@@ -83,12 +83,16 @@ class JvmProvider:
         return connection
 
     async def open_xa_source(self, source: Source, credit: int) -> XaSource:
-        """Fail; `describe` says so."""
-        raise ConfigurationError(NO_XA)
+        """Connect and consume. Raises `JmsError` for a factory without XA."""
+        connection = JvmXaSource(_host(source.factory))
+        await _open(connection, source.factory, source, None, has_xa=True)
+        return connection
 
     async def open_xa_target(self, target: Target) -> XaTarget:
-        """Fail; `describe` says so."""
-        raise ConfigurationError(NO_XA)
+        """Connect and produce. Raises `JmsError` for a factory without XA."""
+        connection = JvmXaTarget(_host(target.factory))
+        await _open(connection, target.factory, None, target, has_xa=True)
+        return connection
 
 
 def _check(factory: ConnectionFactory) -> None:
@@ -114,7 +118,11 @@ def _host(factory: ConnectionFactory) -> JvmHost:
 
 
 async def _open(
-    connection: JvmConnection, factory: ConnectionFactory, source: Source | None, target: Target | None
+    connection: HostConnection,
+    factory: ConnectionFactory,
+    source: Source | None,
+    target: Target | None,
+    has_xa: bool = False,
 ) -> None:
     java = factory.java
     assert java is not None
@@ -126,6 +134,7 @@ async def _open(
                 "jndi_name": java.jndi_name,
                 "environment": _revealed(java.environment),
             },
+            "xa": has_xa,
             "user": factory.user_name,
             "password": None if factory.password is None else factory.password.reveal(),
             "client_id": None if source is None else source.client_id,

@@ -55,14 +55,21 @@ class JmsConnection:
         factory, self._api = make_factory(spec["factory"])
         self._reader: Final = MessageReader(self._api, self._name_of)
         user = spec["user"]
-        self._connection: Final = (
-            factory.createConnection() if user is None else factory.createConnection(user, spec["password"] or "")
-        )
+        self._connection: Final = self._connect(factory, user, spec["password"] or "")
         try:
             self._open(spec)
         except BaseException:
             self.close()
             raise
+
+    def _connect(self, factory: Java, user: str | None, password: str) -> Java:
+        """Return a connection."""
+        return factory.createConnection() if user is None else factory.createConnection(user, password)
+
+    def _new_session(self) -> Java:
+        """Return the session for receipts and sends."""
+        kind = jpype.JClass(f"{self._api}.Session")
+        return self._connection.createSession(True, kind.SESSION_TRANSACTED)
 
     def _open(self, spec: dict[str, Any]) -> None:
         if spec["client_id"] is not None:
@@ -70,8 +77,8 @@ class JmsConnection:
         self._connection.setExceptionListener(
             jpype.JProxy(f"{self._api}.ExceptionListener", dict={"onException": self._lost})
         )
+        self._session: Java = self._new_session()
         kind = jpype.JClass(f"{self._api}.Session")
-        self._session: Java = self._connection.createSession(True, kind.SESSION_TRANSACTED)
         self._other: Java = self._connection.createSession(False, kind.AUTO_ACKNOWLEDGE)  # for replies
         if spec["target"] is not None:
             self._producer = self._session.createProducer(self._java_destination(parse_destination(spec["target"])))
@@ -130,6 +137,10 @@ class JmsConnection:
 
     def dead_letter(self, cause: str) -> None:
         """Send the last message to the dead letter queue, in the transaction of its receipt."""
+        self._send_dead_letter(cause)
+        self._session.commit()
+
+    def _send_dead_letter(self, cause: str) -> None:
         message, source = self._last, self._source
         assert message is not None and source is not None
         properties = self._property_objects(message)
@@ -143,7 +154,6 @@ class JmsConnection:
             producer.send(message, message.getJMSDeliveryMode(), message.getJMSPriority(), jpype.JLong(0))
         finally:
             producer.close()
-        self._session.commit()
 
     def _property_objects(self, message: Java) -> dict[str, Java]:
         names, found = message.getPropertyNames(), dict[str, Java]()

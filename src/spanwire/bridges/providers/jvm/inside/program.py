@@ -21,9 +21,11 @@ from spanwire.bridges.providers.jvm.frames import (
 )
 from spanwire.bridges.providers.jvm.inside.java import JavaError, one_line, start_machine, text_of
 from spanwire.bridges.providers.jvm.inside.jms_connection import JmsConnection, RefusedError
+from spanwire.bridges.providers.jvm.inside.xa_connection import Branch, XaJmsConnection
 from spanwire.model.errors import SpanwireError
 
 Request = tuple[Header, list[bytes]]
+LOST: Final = (0, -7)  # codes of an XAException without a code, and XAER_RMFAIL
 
 
 class Output:
@@ -81,7 +83,7 @@ class ConnectionThread:
             except (JavaError, SpanwireError) as error:
                 answer.update(error=one_line(str(error)))
             except jpype.JException as error:
-                answer.update(error=text_of(error), is_lost=True)
+                answer.update(error=text_of(error), **_kind_of(error))
             except Exception as error:  # noqa: BLE001 -- every request has an answer, also after a bug
                 answer.update(error=f"{type(error).__name__}: {one_line(str(error))}", is_lost=True)
             self._output.write(answer, answer_blobs)
@@ -91,13 +93,16 @@ class ConnectionThread:
     def _perform(self, header: Header, blobs: list[bytes]) -> Request:
         action = header["do"]
         if action == "open":
-            self._connection = JmsConnection(header, self._tell)
+            kind = XaJmsConnection if header["xa"] else JmsConnection
+            self._connection = kind(header, self._tell)
             return {}, []
         connection = self._connection
         if connection is None:
             return {}, []
         if action == "receive":
             return connection.receive(header["max_messages"], header["max_bytes"], header["wait_s"])
+        if isinstance(connection, XaJmsConnection) and action.startswith("xa_"):
+            return _about_branch(connection, header, blobs)
         if action == "open_reply":
             return {"queue": connection.open_reply_queue()}, []
         self._act(connection, action, header, blobs)
@@ -127,6 +132,30 @@ class ConnectionThread:
 
     def _tell(self, event: Header, blobs: list[bytes]) -> None:
         self._output.write({**event, "connection": self._number}, blobs)
+
+
+def _about_branch(connection: XaJmsConnection, header: Header, blobs: list[bytes]) -> Request:
+    action: str = header["do"]
+    if action == "xa_recover":
+        return {"branches": connection.prepared()}, []
+    branch: Branch = header["branch"]
+    if action == "xa_receive":
+        return connection.receive_in(branch, header["max_messages"], header["max_bytes"], header["wait_s"])
+    if action == "xa_send":
+        connection.send_in(branch, read_messages(header[MESSAGES], blobs))
+    elif action == "xa_prepare":
+        return {"vote": connection.prepare(branch)}, []
+    else:
+        connection.settle(action, branch)
+    return {}, []
+
+
+def _kind_of(error: jpype.JException) -> Header:
+    """Return the code of an XAException that leaves the connection usable; any other exception is its loss."""
+    if str(error.getClass().getName()) != "javax.transaction.xa.XAException":
+        return {"is_lost": True}
+    code = int(error.errorCode)
+    return {"xa_code": code, "is_lost": code in LOST}
 
 
 def run() -> None:
