@@ -85,6 +85,7 @@ BRIDGE_PROVIDERS: Final[dict[str, str]] = {
     "nats": "spanwire.bridges.providers.nats.provider:NatsProvider",
     "nats-core": "spanwire.bridges.providers.nats.provider:CoreNatsProvider",
     "redis": "spanwire.bridges.providers.redis.provider:RedisProvider",
+    "sqs": "spanwire.bridges.providers.sqs.provider:SqsProvider",
 }
 BRIDGE_EXTRAS: Final[dict[str, str]] = {"nats-core": "nats"}  # extras with another name than the provider
 

@@ -43,6 +43,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
             "bridge-target-without-log"
         ),
     },
+    "bridges.providers.sqs.parties": {
+        "%s: a dead letter of %s has no room for its cause: %s": "bridge-dead-letter-without-cause",
+    },
     "bridges.running.announcing": {
         "bridge %s: retrying after a failure: %s": "bridge-retry",
         "bridge %s: failed, %s: %s": "bridge-failed",

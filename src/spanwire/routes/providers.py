@@ -26,6 +26,8 @@ SCHEMES: Final[dict[str, str]] = {
     "nats+ssl": "nats",
     "redis": "redis",
     "rediss": "redis",
+    "sqs": "sqs",
+    "sqs+ssl": "sqs",
     "stomp": "stomp",
     "stomp+ssl": "stomp",
     "amqp": "amqp091",

@@ -44,6 +44,7 @@ BROKERS: Final = """\
     kafka: {url: "kafka://k:9092"}
     nats: {url: "nats://n:4222"}
     streams: {url: "redis://r:6379"}
+    amazon: {url: "sqs+ssl://sqs.eu-central-1.amazonaws.com"}
     core: {provider: nats-core, url: "nats://n:4222"}
     mq:
       provider: jvm
@@ -160,7 +161,7 @@ maxBatchSize = 50
         (
             "near:queue:A",
             "rabbit:queue:B?priority=12",
-            "r.yaml:16: the option priority is 12; it must lie between 0 and 9",
+            "r.yaml:17: the option priority is 12; it must lie between 0 and 9",
         ),
         ("stomp:queue:A?receiveTimeoutMs=1", "near:queue:B", "there is no parameter 'receiveTimeoutMs'"),
         ("stomp:queue:A?provider=stmp", "near:queue:B", "there is no provider 'stmp'; did you mean stomp?"),
@@ -176,7 +177,7 @@ def test_what_a_provider_cannot_do_is_refused_at_the_start(source: str, target: 
 
 
 def test_spark_refuses_a_broker_of_another_system() -> None:
-    with pytest.raises(ConfigurationError, match=r"^r\.yaml:16: the engine spark reaches brokers by OpenWire alone"):
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:17: the engine spark reaches brokers by OpenWire alone"):
         read("- from: {uri: 'rabbit:queue:A', steps: [{to: 'near:queue:B'}]}\n").only(SPARK)
 
 

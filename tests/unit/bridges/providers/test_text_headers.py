@@ -20,6 +20,9 @@ from spanwire.bridges.providers.nats import messages as nats
 from spanwire.bridges.providers.nats.provider import CoreNatsProvider, NatsProvider
 from spanwire.bridges.providers.redis import messages as redis
 from spanwire.bridges.providers.redis.provider import RedisProvider
+from spanwire.bridges.providers.sqs import messages as sqs
+from spanwire.bridges.providers.sqs.parties import MAX_BATCH, sized_batches
+from spanwire.bridges.providers.sqs.provider import SqsProvider
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, MessageFormatError
 from spanwire.model.message_view import BYTES, BYTES_VALUE, INT_VALUE, STRING_VALUE, TEXT, PropertyValue
@@ -56,7 +59,12 @@ def through_redis(message: BridgeMessage) -> BridgeMessage:
     return redis.bridge_message("t", "1-0", dict(zip(words[::2], words[1::2], strict=True)), False)
 
 
-WAYS = pytest.mark.parametrize("through", [through_mqtt, through_kafka, through_nats, through_redis])
+def through_sqs(message: BridgeMessage) -> BridgeMessage:
+    entry = sqs.outgoing_message(message, False)
+    return sqs.bridge_message({"Body": entry["MessageBody"], "MessageAttributes": entry["MessageAttributes"]})
+
+
+WAYS = pytest.mark.parametrize("through", [through_mqtt, through_kafka, through_nats, through_redis, through_sqs])
 
 
 def outgoing(properties: dict[str, PropertyValue] | None = None) -> BridgeMessage:
@@ -145,6 +153,26 @@ def test_a_body_beyond_the_limit_of_redis_is_refused(monkeypatch: pytest.MonkeyP
         redis.outgoing_fields(outgoing())
 
 
+def test_a_message_beyond_the_limit_of_sqs_is_refused() -> None:
+    large = BridgeMessage("1", TEXT, Content("x" * sqs.MAX_BYTES), 1)
+    with pytest.raises(MessageFormatError, match="SQS takes 262144"):
+        sqs.outgoing_message(large, False)
+
+
+def test_a_message_of_sqs_has_ten_attributes_at_most_and_no_texts_are_lost() -> None:
+    values: dict[str, PropertyValue] = {f"p{number}": (STRING_VALUE, str(number)) for number in range(30)}
+    values |= {"AWS.x": (STRING_VALUE, "1"), "a..b": (STRING_VALUE, ""), "JMSTexts": (STRING_VALUE, "{")}
+    entry = sqs.outgoing_message(outgoing(values), False)
+    assert len(entry["MessageAttributes"]) == sqs.MAX_ATTRIBUTES
+    assert through_sqs(outgoing(values)).property_values() == values
+
+
+def test_requests_of_sqs_have_few_messages_and_bytes() -> None:
+    small, large = ({"MessageBody": "x" * size, "MessageAttributes": {}} for size in (1, 200_000))
+    assert [len(batch) for batch in sized_batches([small] * 25)] == [MAX_BATCH, MAX_BATCH, 5]
+    assert [len(batch) for batch in sized_batches([large, large, small])] == [1, 2]
+
+
 def test_an_id_that_no_header_holds_is_a_digest() -> None:
     own: dict[str, PropertyValue] = {"_AMQ_DUPL_ID": (STRING_VALUE, "x" * 300)}
     _, long = nats.outgoing_message(outgoing(own), 1_000_000)
@@ -158,6 +186,8 @@ MQTT = ConnectionFactory("mqtt://host", provider="mqtt")
 KAFKA = ConnectionFactory("kafka://host", provider="kafka")
 NATS = ConnectionFactory("nats://host", provider="nats")
 REDIS = ConnectionFactory("redis://host", provider="redis")
+SQS = ConnectionFactory("sqs://host?region=eu-central-1", provider="sqs")
+QUEUE_Q = Destination(QUEUE, "q")
 
 
 @pytest.mark.parametrize(
@@ -200,6 +230,16 @@ REDIS = ConnectionFactory("redis://host", provider="redis")
             RedisProvider(),
             Target(ConnectionFactory("redis://host?maxLength=0", provider="redis"), TOPIC_T),
             "maxLength must be a number of at least 1",
+        ),
+        (SqsProvider(), Target(SQS, TOPIC_T), "write queue://t"),
+        (SqsProvider(), Target(SQS, Destination(QUEUE, "a.b")), "is no name of a queue of SQS"),
+        (SqsProvider(), Source(SQS, QUEUE_Q, None, "s"), "SQS has no subscriptions"),
+        (SqsProvider(), Target(ConnectionFactory("sqs://host", provider="sqs"), QUEUE_Q), "names no region"),
+        (SqsProvider(), Target(ConnectionFactory("sqs://u@host?region=r", provider="sqs"), QUEUE_Q), "set both"),
+        (
+            SqsProvider(),
+            Target(ConnectionFactory("sqs+ssl://h?region=r&verifyHostName=false", provider="sqs"), QUEUE_Q),
+            "always checks the name",
         ),
         (CoreNatsProvider(), Source(NATS, TOPIC_T, None, "s"), "keeps no messages for a bridge that is away"),
     ],

@@ -1,0 +1,225 @@
+"""Source and target over queues of SQS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+from spanwire.bridges.model.definition import Source, Target
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, cause_text
+from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
+from spanwire.bridges.providers.sqs.connection import SqsConnection
+from spanwire.bridges.providers.sqs.messages import (
+    MAX_BYTES,
+    attributes_of,
+    bridge_message,
+    outgoing_message,
+    size_of,
+    texts_of,
+)
+from spanwire.model.destination import Destination
+from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+
+MAX_BATCH: Final = 10  # messages of one request
+POLL_S: Final = 2  # seconds of one request without a message; a close waits for it, so that no message goes nowhere
+ROOM_S: Final = 0.05  # seconds between two looks for room in the inbox
+VISIBILITY_S: Final = 30  # seconds until the queue delivers the messages of a bridge that was killed to another
+SHARE: Final = 3  # parts of that time in which a bridge says once that messages are in work
+FIFO: Final = ".fifo"  # end of the names of queues that keep the order
+SUFFIX: Final = "-DLQ"  # behind the name of the source; SQS takes no dots
+
+logger = logging.getLogger(__name__)
+
+
+class SqsSource:
+    """A consumer of a queue. Messages without an acknowledgement stay invisible to others."""
+
+    def __init__(self, source: Source, credit: int) -> None:
+        self._source: Final[Source] = source
+        self._credit: Final[int] = credit
+        self._inbox: Final[Inbox[dict[str, Any]]] = Inbox()
+        self._connection: Final = SqsConnection(source.factory)
+        self._url = ""
+        self._held: Final[dict[str, int]] = {}  # octets of messages without an acknowledgement, by receipt
+        self._octets = 0  # of these
+        self._received: list[dict[str, Any]] = []  # those of them that the bridge has
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_closing = False
+
+    async def open(self) -> None:
+        """Connect, find the queue, and begin to receive."""
+        self._url = await self._connection.open(self._source.destination.name)
+        self._tasks = [asyncio.create_task(self._watched(work())) for work in (self._read, self._keep)]
+
+    async def _watched(self, work: Any) -> None:
+        try:
+            await work
+        except JmsError as error:
+            self._inbox.fail(error)
+
+    async def _read(self) -> None:
+        while not self._is_closing:
+            free = self._credit - len(self._held)
+            if free <= 0 or self._octets >= MAX_OCTETS:
+                await asyncio.sleep(ROOM_S)
+                continue
+            answer = await self._connection.ask(
+                "receive_message",
+                QueueUrl=self._url,
+                MaxNumberOfMessages=min(free, MAX_BATCH),
+                WaitTimeSeconds=POLL_S,
+                VisibilityTimeout=VISIBILITY_S,
+                AttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+            for message in answer.get("Messages") or ():
+                octets = len(message.get("Body", ""))
+                self._held[message["ReceiptHandle"]] = octets
+                self._octets += octets
+                self._inbox.put(message, octets)
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        """Receive messages without an acknowledgement."""
+        messages = await self._inbox.take(max_messages, max_bytes, wait_s)
+        self._received += messages
+        return [bridge_message(message) for message in messages]
+
+    async def acknowledge(self) -> None:
+        """Delete all received messages, and wait for the answers."""
+        received, self._received = self._received, []
+        self._inbox.check()
+        for batch in batches([message["ReceiptHandle"] for message in received]):
+            entries = [{"Id": str(index), "ReceiptHandle": receipt} for index, receipt in enumerate(batch)]
+            await self._connection.ask("delete_message_batch", QueueUrl=self._url, Entries=entries)
+            for receipt in batch:
+                self._octets -= self._held.pop(receipt, 0)
+
+    async def dead_letter(self, cause: str) -> None:
+        """Send the last message with its cause to the queue ``NAME-DLQ``, which is created at need, and delete it."""
+        last = self._received[-1]
+        name = self._source.destination.name
+        is_fifo = name.endswith(FIFO)
+        dead = name.removesuffix(FIFO) + SUFFIX + (FIFO if is_fifo else "")
+        words = {"Attributes": {"FifoQueue": "true"}} if is_fifo else {}
+        url = (await self._connection.ask("create_queue", QueueName=dead, **words))["QueueUrl"]
+        texts = texts_of(last.get("MessageAttributes") or {})
+        notes = {CAUSE: cause_text(cause), ORIGIN: str(self._source.destination)}
+        entry: dict[str, Any] = {"MessageBody": last["Body"], "MessageAttributes": attributes_of(notes | texts | notes)}
+        if size_of(entry) > MAX_BYTES:
+            logger.warning(
+                "%s: a dead letter of %s has no room for its cause: %s",
+                self._connection.place.shown,
+                self._source.destination,
+                notes[CAUSE],
+            )
+            entry["MessageAttributes"] = attributes_of(texts)
+        if is_fifo:
+            own = last["Attributes"]
+            entry |= {"MessageGroupId": own["MessageGroupId"], "MessageDeduplicationId": last["MessageId"]}
+        await self._connection.ask("send_message", QueueUrl=url, **entry)
+        await self.acknowledge()
+
+    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider sqs sends no replies")
+
+    def check(self) -> None:
+        """Raise `JmsError` after a failure."""
+        self._inbox.check()
+        self._connection.check()
+
+    async def close(self) -> None:
+        """Wait for the request under way, and make messages without an acknowledgement visible again."""
+        self._is_closing = True
+        for task in self._tasks[1:]:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=POLL_S + 1)
+            self._tasks[0].cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(JmsError):
+            await self._set_visibility(0)
+        await self._connection.close()
+
+    async def _keep(self) -> None:
+        """Say that messages are in work, so that nobody else gets them while the target stalls."""
+        while True:
+            await asyncio.sleep(VISIBILITY_S / SHARE)
+            await self._set_visibility(VISIBILITY_S)
+
+    async def _set_visibility(self, seconds: int) -> None:
+        for batch in batches(list(self._held)):
+            entries = [
+                {"Id": str(index), "ReceiptHandle": receipt, "VisibilityTimeout": seconds}
+                for index, receipt in enumerate(batch)
+                if receipt in self._held
+            ]
+            if entries:
+                await self._connection.ask("change_message_visibility_batch", QueueUrl=self._url, Entries=entries)
+
+
+class SqsTarget:
+    """A producer of one queue."""
+
+    def __init__(self, target: Target) -> None:
+        self._queue: Final[str] = target.destination.name
+        self._connection: Final = SqsConnection(target.factory)
+        self._url = ""
+
+    async def open(self) -> None:
+        """Connect, and find the queue."""
+        self._url = await self._connection.open(self._queue)
+
+    async def send(self, messages: list[BridgeMessage]) -> None:
+        """Send messages in requests of ten at most, and wait for the answers. A FIFO queue drops one that it has."""
+        outgoing: list[dict[str, Any]] = []
+        for index, message in enumerate(messages):
+            try:
+                outgoing.append(outgoing_message(message, self._queue.endswith(FIFO)))
+            except MessageFormatError as error:
+                raise MessageRefusedError(index, str(error)) from None
+        for batch in sized_batches(outgoing):
+            entries = [{"Id": str(index), **entry} for index, entry in enumerate(batch)]
+            await self._connection.ask("send_message_batch", QueueUrl=self._url, Entries=entries)
+
+    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider sqs has no queues for replies")
+
+    async def close_reply_queue(self, queue: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError("the provider sqs has no queues for replies")
+
+    def check(self) -> None:
+        """Raise `JmsError` after a failure."""
+        self._connection.check()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._connection.close()
+
+
+def batches(receipts: list[str]) -> Iterator[list[str]]:
+    """Divide into requests."""
+    for start in range(0, len(receipts), MAX_BATCH):
+        yield receipts[start : start + MAX_BATCH]
+
+
+def sized_batches(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Divide into requests, each within the limits of number and bytes."""
+    batch: list[dict[str, Any]] = []
+    octets = 0
+    for entry in entries:
+        size = size_of(entry)
+        if batch and (len(batch) >= MAX_BATCH or octets + size > MAX_BYTES):
+            yield batch
+            batch, octets = [], 0
+        batch.append(entry)
+        octets += size
+    if batch:
+        yield batch

@@ -1,0 +1,107 @@
+"""moto's server with SQS as a child process, whose queues are in memory, and calls to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final, Self
+
+import boto3
+
+from tests.support.await_start import await_start, is_listening
+from tests.support.ports import free_port
+
+START_TIMEOUT_S: Final = 60.0
+END_TIMEOUT_S: Final = 30.0
+REGION: Final = "eu-central-1"
+USER: Final = "bridge"
+PASSWORD: Final = "right-word"
+
+
+class SqsProcess:
+    """A server that runs while the block does."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory: Final = directory
+        self.port: Final = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The address for bridges."""
+        return f"sqs://127.0.0.1:{self.port}?region={REGION}"
+
+    @property
+    def is_running(self) -> bool:
+        """False after `kill`."""
+        return self._process is not None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Return when clients can connect."""
+        log = self._directory / "log"
+        with log.open("ab") as output:
+            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+        await_start(self._process, lambda: is_listening(self.port), self.kill, log, START_TIMEOUT_S)
+
+    def kill(self) -> None:
+        """End the server at once; its queues are gone."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(END_TIMEOUT_S)
+
+    def client(self) -> Any:
+        """A client of Amazon's library."""
+        return boto3.client(
+            "sqs",
+            region_name=REGION,
+            endpoint_url=f"http://127.0.0.1:{self.port}",
+            aws_access_key_id=USER,
+            aws_secret_access_key=PASSWORD,
+        )
+
+    def create(self, name: str, **attributes: str) -> str:
+        """Create a queue, and return its URL."""
+        return str(self.client().create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
+
+    def send(self, name: str, texts: list[str]) -> None:
+        """Send texts."""
+        client = self.client()
+        url = client.get_queue_url(QueueName=name)["QueueUrl"]
+        for start in range(0, len(texts), 10):
+            entries = [{"Id": str(n), "MessageBody": text} for n, text in enumerate(texts[start : start + 10])]
+            client.send_message_batch(QueueUrl=url, Entries=entries)
+
+    def messages(self, name: str, is_kept: bool = True) -> list[dict[str, Any]]:
+        """The visible messages of a queue, which stay there or are removed."""
+        client = self.client()
+        url = client.get_queue_url(QueueName=name)["QueueUrl"]
+        found: list[dict[str, Any]] = []
+        while some := client.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], AttributeNames=["All"]
+        ).get("Messages"):
+            found += some
+        for message in found:
+            if is_kept:
+                client.change_message_visibility(
+                    QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+                )
+            else:
+                client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return found
+
+    def count(self, name: str) -> int:
+        """The messages of a queue, those that consumers hold included."""
+        client = self.client()
+        url = client.get_queue_url(QueueName=name)["QueueUrl"]
+        own = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        return int(own["ApproximateNumberOfMessages"]) + int(own["ApproximateNumberOfMessagesNotVisible"])
