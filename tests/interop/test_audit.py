@@ -67,4 +67,4 @@ def test_of_a_row_with_classic_in_its_middle_each_end_is_exact_and_sees_no_furth
     assert ends(lines) == [CLASSIC]
     assert not any("far" in line for line in lines)
     assert came in beyond
-    assert ends(beyond) == [f"broker legacy: {ENDS}nobody has asked it, or can; audit it there if it is a Spanwire"]
+    assert ends(beyond) == [f"broker legacy: {ENDS}no broker has asked it; if it is Spanwire, audit it there"]

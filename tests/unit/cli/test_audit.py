@@ -65,7 +65,7 @@ def test_less_has_arrived_than_was_forwarded_or_more() -> None:
 
 def test_a_broker_that_nobody_can_ask_is_named() -> None:
     assert network_lines([broker("B", "A", 0, 9)], []) == [
-        "broker A: the knowledge ends here: nobody can ask it; audit it there"
+        "broker A: the knowledge ends here: no broker has asked it; if it is Spanwire, audit it there"
     ]
 
 
@@ -83,5 +83,5 @@ def test_knowledge_ends_at_a_broker_without_a_ledger() -> None:
     assert compared([broker("A", "C", 10, 0), classic]) == []
     assert network_lines([classic, silent], []) == [
         "broker C: the knowledge ends here: it keeps no ledger, as brokers other than Spanwire",
-        "broker D: the knowledge ends here: cannot be asked: refused",
+        "broker D: the knowledge ends here: it cannot be asked: refused",
     ]

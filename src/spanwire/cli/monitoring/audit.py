@@ -205,7 +205,7 @@ def network_lines(brokers: Sequence[Row], crossings: Sequence[Mapping[str, objec
     known = {str(row.get("name")) for row in brokers}
     named = {remote for row in brokers if isinstance(row.get("ledger"), list) for remote in _by_remote(row)}
     shown += [
-        f"broker {name}: the knowledge ends here: nobody has asked it, or can; audit it there if it is a Spanwire"
+        f"broker {name}: the knowledge ends here: no broker has asked it; if it is Spanwire, audit it there"
         for name in sorted(named - known)
     ]
     return shown
