@@ -30,6 +30,9 @@ MAX_PATTERNS: Final = 100  # names and patterns of queues in one order
 KEPT_MS: Final = 24 * 3_600 * 1_000  # milliseconds after its end in which a drain is shown
 POLL_S: Final = 0.5  # seconds between two looks at the queues
 CLOSE_POLL_S: Final = 0.02  # the same, of a drain that must stop in time because messages are to stay
+NEAR: Final = 1_000  # messages before its end from which such a drain looks more often
+NEAR_POLL_S: Final = 0.001  # seconds between these looks; a link sends some five messages meanwhile, one at a time
+LOOK_SHARE: Final = 4  # times as long as a look takes is the least time between two: thousands of queues take long
 STALL_S: Final = 30.0  # seconds without a message after which the rest will not go; a link connects meanwhile
 LOOKS: Final = 1_000  # queues looked at in one turn
 PRECISION: Final = 50  # a drain with messages to stay sends at most this part of the others at a time
@@ -234,6 +237,7 @@ class Drains:
         """Wait until the queues are as empty as they shall be; return "", or why the rest does not go."""
         last, since = -1, self._broker.environment.now().monotonic
         while not drain.is_cancelled:
+            looked = asyncio.get_running_loop().time()
             drain.left = await self._pending(drain)
             link = next((view for view in self._connectors.views() if view["name"] == drain.link), {})
             enqueued = link.get("enqueued")
@@ -246,7 +250,7 @@ class Drains:
                 last, since = drain.left, now
             elif now - since > STALL_S:
                 return self._stalled(drain)
-            await asyncio.sleep(CLOSE_POLL_S if drain.keep else POLL_S)
+            await asyncio.sleep(_pause(drain, asyncio.get_running_loop().time() - looked))
         return ""
 
     def _stalled(self, drain: Drain) -> str:
@@ -359,6 +363,15 @@ class Drains:
         if drain is None:
             raise ConfigurationError(f"there is no task {task_id[:40]}")
         return drain
+
+
+def _pause(drain: Drain, took: float) -> float:
+    """Return the seconds until the next look at the queues of a drain, whose last look ``took`` so many."""
+    if not drain.keep:
+        return POLL_S
+    if drain.left - drain.keep > NEAR:
+        return CLOSE_POLL_S
+    return min(CLOSE_POLL_S, max(NEAR_POLL_S, took * LOOK_SHARE))
 
 
 def _is_secret(name: str) -> bool:
