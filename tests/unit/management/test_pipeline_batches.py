@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.following.mark import Mark
-from spanwire.management.questions.pipeline_batches import MAX_RANGES, note_batches
+from spanwire.management.questions.pipeline_batches import MAX_BATCHES, MAX_RANGES, note_batches
 from tests.support.control_dialogue import Program
 from tests.unit.broker.test_following_dialogues import Followed
 
@@ -89,3 +89,12 @@ def test_a_status_is_read_up_to_a_number_of_batches() -> None:
     assert [detail.split(",")[0] for _, _, detail, _ in watched.processed()] == [
         f"batch {number}" for number in range(5, MAX_RANGES + 5)
     ]
+
+
+def test_a_message_shows_a_limited_number_of_batches() -> None:
+    watched = Watched()
+    for first in range(0, 2 * MAX_BATCHES, MAX_RANGES):
+        ranges = [[number, 0, 1, 5_000] for number in range(first, first + MAX_RANGES)]
+        watched.publishes(status({**ROUTE, "ranges": ranges}))
+        seen = watched.processed()
+    assert len(seen) == MAX_BATCHES

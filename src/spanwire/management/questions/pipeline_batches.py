@@ -17,6 +17,7 @@ from spanwire.broker.following.mark import Mark, Marked
 PROCESSED: Final = "processed"
 MAX_ROUTES: Final = 100  # routes of one status that are read
 MAX_RANGES: Final = 50  # batches of one route that are read
+MAX_BATCHES: Final = 50  # batches noted of one message, which a task that is repeated reads again
 MAX_TEXT: Final = 120  # characters of a name
 MAX_NUMBER: Final = 1 << 53  # a number that all programs can read
 
@@ -36,11 +37,13 @@ def note_batches(mark: Mark, parts: BrokerAssembly) -> None:
 
 
 def _note(mark: Mark, read: Iterable[Marked], cursor: str, location: str, ranges: Iterable[Range], detail: str) -> None:
+    held = [(known, known.numbers[cursor]) for known in read if cursor in known.numbers]
+    if not held:
+        return
     for batch, start, end, at_ms in ranges:
-        for known in read:
-            number = known.numbers.get(cursor)
-            name = f"{location} {batch}"
-            if number is None or not start <= number < end or name in known.batches:
+        name = f"{location} {batch}"
+        for known, number in held:
+            if not start <= number < end or name in known.batches or len(known.batches) >= MAX_BATCHES:
                 continue
             known.batches[name] = None
             mark.observations.add(

@@ -30,12 +30,16 @@ class KeptMembers:
         """``kept`` is the table in the store, None without a store. ``wake`` ends a turn of the broker soon."""
         self._kept: Final = kept
         self._wake: Final = wake
-        self._last = recalled(None if kept is None else kept.values.get(KEY))
+        self._first: Final = recalled(None if kept is None else kept.values.get(KEY))
+        self._last = self._first
         self._kept_at = -math.inf
 
     def recall(self) -> dict[str, str]:
-        """Return an address of each member by name: of this run, or of the last one."""
-        return dict(self._last)
+        """Return an address of each member by name, of this run and of the last one.
+
+        A connector that starts later finds what the last run of the broker knew, though others have kept theirs.
+        """
+        return {**self._first, **self._last}
 
     def keep(self, members: Mapping[str, str], now: float) -> None:
         """Keep the first `MAX_KEPT` addresses, unless they are kept, or others were kept just now."""

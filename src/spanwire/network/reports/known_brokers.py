@@ -160,12 +160,14 @@ class KnownBrokers:
             if not share.brokers:
                 del self._shares[heard.teller]
 
-    def rows(self, now: float) -> list[Row]:
-        """Return all rows with their ages, by name, and forget the old ones."""
+    def rows(self, now: float, without: str = "") -> list[Row]:
+        """Return the rows with their ages, by name, but those of one teller, and forget the old ones."""
         for name in [name for name, heard in self._heard.items() if now - heard.made_at > FORGET_S]:
             self._remove(name)
         return [
-            {**heard.row, "age_s": round(max(0.0, now - heard.made_at), 1)} for _, heard in sorted(self._heard.items())
+            {**heard.row, "age_s": round(max(0.0, now - heard.made_at), 1)}
+            for _, heard in sorted(self._heard.items())
+            if not without or heard.teller != without
         ]
 
 

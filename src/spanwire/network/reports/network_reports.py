@@ -193,7 +193,8 @@ class NetworkReports:
 
     async def _answer(self, peer: Peer) -> list[Row]:
         """Return the rows of a broker, or the reason of the silence."""
-        report = json.dumps({"brokers": self._rows()}) if peer.name in self._invited else ""
+        # A hub gets no rows back that it has told: with many guests their reports would be as long as all together.
+        report = json.dumps({"brokers": self._rows(peer.name)}) if peer.name in self._invited else ""
         try:
             async with asyncio.timeout(QUESTION_S):
                 return await self._ask(peer, self._watch_of_others(), report)
@@ -210,7 +211,8 @@ class NetworkReports:
         """
         return max(0, int(self._watched_until - self._now() - QUESTION_S))
 
-    def _rows(self) -> list[Row]:
+    def _rows(self, without: str = "") -> list[Row]:
+        """Return the row of this broker, and those of others but for the rows of one teller."""
         now = self._now()
         links = [self._link(view, now) for view in list(self._links())[:MAX_LINKS]]
         known = {link["remote"] for link in links if link["state"] == RUNNING}
@@ -227,7 +229,7 @@ class NetworkReports:
             "links": links[:MAX_LINKS],
             "ledger": [dict(row) for row in list(self._ledger())[:MAX_LINKS]],
         }
-        return [own, *self._known.rows(now)]
+        return [own, *self._known.rows(now, without)]
 
     def _link(self, view: Mapping[str, object], now: float) -> Row:
         names = view.get("destinations")

@@ -56,6 +56,15 @@ def test_the_same_addresses_are_written_once_and_others_after_a_while() -> None:
     assert run.woken == 3
 
 
+def test_a_connector_that_starts_late_recalls_the_last_run_though_another_has_kept_its_own() -> None:
+    run = Run()
+    run.kept.keep({"b": B, "c": C}, 0.0)
+    again = run.restarts()
+    again.kept.keep({"b": B}, 0.0)
+    assert again.kept.recall() == {"b": B, "c": C}
+    assert again.restarts().kept.recall() == {"b": B}
+
+
 def test_a_broker_without_a_store_keeps_nothing() -> None:
     kept = KeptMembers(None, lambda: pytest.fail("there is nothing to write"))
     kept.keep({"b": B}, 0.0)
