@@ -90,6 +90,11 @@ def test_a_split_makes_a_message_of_each_node() -> None:
         ("/order/item[2]", {"resultType": "xml"}, '<item price="50">ü</item>'),
         ("in:header('n')", {}, "4"),
         ("in:header('none')", {}, ""),
+        ("'9007199254740993'", {"resultType": "integer"}, 2**53 + 1),
+        ("' -7.00 '", {"resultType": "integer"}, -7),
+        ("0 div 0", {}, "NaN"),
+        ("1 div 0", {}, "Infinity"),
+        ("-1 div 0", {}, "-Infinity"),
     ],
 )
 def test_a_result_has_the_type_of_the_expression(text: str, options: dict[str, str], expected: object) -> None:
@@ -200,6 +205,14 @@ def test_a_message_that_is_no_xml_becomes_a_dead_letter_and_the_others_go_on() -
     world = RouteWorld(route(steps, "far:queue:DEAD"), [message(1, ORDER), message(2, "broken"), message(3, ORDER)])
     world.play()
     assert [[text_of(one) for one in target] for target in world.sent] == [[ORDER, ORDER], ["broken"]]
+
+
+def test_a_header_with_a_control_character_makes_a_dead_letter_and_the_others_go_on() -> None:
+    steps = "{filter: {xpath: \"in:header('n') = 'a'\"}}, " + TO
+    inputs = [message(1, "<a/>", n="a"), message(2, "<b/>", n="a\0"), message(3, "<c/>", n="a")]
+    world = RouteWorld(route(steps, "far:queue:DEAD"), inputs)
+    world.play()
+    assert [[text_of(one) for one in target] for target in world.sent] == [["<a/>", "<c/>"], ["<b/>"]]
 
 
 def test_a_result_that_grows_with_each_level_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

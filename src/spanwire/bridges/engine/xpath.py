@@ -9,6 +9,7 @@ size and depth are bounded. The expression is the operator's. lxml is loaded by 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -112,7 +113,7 @@ class XPathExpression:
             return number
         if INTEGER.fullmatch(text.strip()) is None:
             raise MessageFormatError(f"the result of xpath is {text[:60]!r}, no whole number")
-        return int(number)
+        return int(text.strip().partition(".")[0])  # not by way of a float, which is exact to 2^53 only
 
     def parts(self, message: BridgeMessage, limit: int) -> list[str]:
         """Return each node of the result as a text, an element with its markup. Raises `MessageFormatError`."""
@@ -129,7 +130,9 @@ class XPathExpression:
         self._message = message
         try:
             return self._path(root)
-        except etree.XPathError as error:
+        except MessageFormatError:
+            raise
+        except (etree.XPathError, ValueError) as error:  # ValueError: a header holds a control character
             raise MessageFormatError(f"xpath: {_words(error)}") from None
         finally:
             self._message = None
@@ -189,6 +192,8 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
+        if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else str(value)
     if isinstance(value, tuple):  # a namespace node: prefix and URI
         return str(value[1])
