@@ -26,6 +26,9 @@ from spanwire.adapters.faststream import (
     SpanwireRouter,
     TestSpanwireBroker,
 )
+from spanwire.client import blocking
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.testing import Broker
 
@@ -115,6 +118,35 @@ def test_a_rejected_message_is_a_dead_letter_at_once_with_the_reason(spanwire_br
     (dead,) = spanwire_broker.queue("ActiveMQ.DLQ").messages()
     assert dead.body == "empty"
     assert "the order has no items" in str(dead.properties)
+
+
+@pytest.mark.parametrize(("policy", "dead"), [(AckPolicy.REJECT_ON_ERROR, 1), (AckPolicy.ACK_FIRST, 0)])
+def test_a_message_that_cannot_be_decoded_is_settled_and_the_next_one_handled(
+    spanwire_broker: Broker, caplog: pytest.LogCaptureFixture, policy: AckPolicy, dead: int
+) -> None:
+    orders = Destination(QUEUE, "ORDERS")
+    with blocking.connect(spanwire_broker.url) as connection, connection.session() as session:
+        session.create_producer(None).send_all(
+            [Outgoing("a", b"\0\0\0\1\0\1a\xff", orders), Outgoing("b", None, orders)]
+        )
+    seen: list[str] = []
+
+    async def dialogue() -> None:
+        app = SpanwireBroker(url_of(spanwire_broker), logger=logging.getLogger("shop"))
+
+        @app.subscriber("ORDERS", ack_policy=policy)
+        async def take(body: str) -> None:
+            seen.append(body)
+
+        async with app:
+            await app.start()
+            await asyncio.to_thread(spanwire_broker.queue("ORDERS").wait_for, pending=0, dequeued=2)
+
+    with caplog.at_level(logging.ERROR):
+        run(dialogue())
+    assert seen == ["b"]
+    spanwire_broker.queue("ActiveMQ.DLQ").wait_for(pending=dead)
+    assert caplog.text.count(" of queue://ORDERS is ") == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from faststream.message import StreamMessage, decode_message
 
 from spanwire.client import Message
 from spanwire.client.aio import Session
+from spanwire.model.errors import MessageFormatError
 
 CONTENT_TYPE: Final = "content-type"  # the property that holds FastStream's content type
 REJECTED: Final = "a subscriber rejected the message"
@@ -73,6 +74,19 @@ class MessageParser:
         if not isinstance(message.body, (bytes, str)):
             return message.body
         return decode_message(message)
+
+
+def check_readable(message: Message) -> None:
+    """Decode what handlers get of a message, which keeps it.
+
+    Raises:
+        JmsError: properties or body cannot be decoded.
+    """
+    try:
+        _ = message.properties
+        body_of(message)
+    except ValueError as error:
+        raise MessageFormatError(str(error)) from None
 
 
 def body_of(message: Message) -> Any:

@@ -15,7 +15,7 @@ from faststream.middlewares import AckPolicy
 
 from spanwire.adapters.faststream.address import SpanwireAddress
 from spanwire.adapters.faststream.configs import SpanwireSubscriberConfig
-from spanwire.adapters.faststream.message import MessageParser, SpanwireMessage
+from spanwire.adapters.faststream.message import MessageParser, SpanwireMessage, check_readable
 from spanwire.adapters.faststream.publisher import ReplyPublisher
 from spanwire.client import Message
 from spanwire.client.aio import Consumer, Session
@@ -89,13 +89,16 @@ class Subscriber(TasksMixin, SubscriberUsecase[Message]):
         """Return the next message, to be acknowledged by the caller, or None after ``timeout`` seconds."""
         assert not self.calls, "a subscriber with handlers hands its messages to them: get_one has none"
         consumer = await self._consuming()
-        return await self._processed(await consumer.receive(timeout))
+        message = await consumer.receive(timeout)
+        if message is not None:
+            self._is_readable(message)  # the caller gets the error of one that is not
+        return await self._processed(message)
 
     async def __aiter__(self) -> AsyncIterator[SpanwireMessage]:
         assert not self.calls, "a subscriber with handlers hands its messages to them: there are none to iterate"
         consumer = await self._consuming()
         async for message in consumer:
-            processed = await self._processed(message)
+            processed = await self._processed(message) if self._is_readable(message) else None
             if processed is not None:
                 yield processed
 
@@ -152,7 +155,8 @@ class Subscriber(TasksMixin, SubscriberUsecase[Message]):
     async def _consume_all(self, consumer: Consumer) -> None:
         try:
             async for message in consumer:
-                await self._take(message)
+                if self._is_readable(message):
+                    await self._take(message)
         except IllegalStateError:
             pass  # the broker object has closed the connection
         except JmsError as error:
@@ -160,6 +164,23 @@ class Subscriber(TasksMixin, SubscriberUsecase[Message]):
             app = self._outer_config.context.get("app")
             if app is not None:
                 app.exit()  # what starts the service again connects again
+
+    def _is_readable(self, message: Message) -> bool:
+        """Return whether a message can be decoded; one that cannot becomes a dead letter.
+
+        FastStream settles only what it has parsed, so such a message would keep its place in the prefetch for ever.
+        """
+        try:
+            check_readable(message)
+        except JmsError as error:
+            session = self._session
+            settles = session is not None and session.decides_singly
+            if session is not None and settles:
+                session.reject(message, str(error))
+            fate = "is rejected" if settles else "is lost, as it was acknowledged before"
+            self._log(logging.ERROR, f"message {message.message_id} of {self.destination} {fate}: {error}")
+            return False
+        return True
 
     async def _take(self, message: Message) -> None:
         await self.consume(message)
