@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive import replay_receivers, replay_undo
 from spanwire.pipeline.archive.commands import exact_options
 from spanwire.pipeline.archive.replay import Replay
-from spanwire.pipeline.archive.replay_note import ReplayNote, write_targets
+from spanwire.pipeline.archive.replay_note import ReplayNote, read_note, write_targets
 from spanwire.pipeline.archive.replay_receivers import AHEAD, QueueReceivers
 from spanwire.pipeline.archive.replay_undo import UndoResult, undo_replay
 from spanwire.pipeline.link.control_client import Control
@@ -93,6 +95,33 @@ def test_an_undo_drops_what_a_killed_replay_had_staged(tmp_path: Path) -> None:
         Control(connection).stage(view.query, view.epoch, 1, 0, 0, Texts().rows(3, 6, "0123456789ab/1/x"))
         assert undone(broker, tmp_path) == UndoResult(3, 0, 0)
         assert Control(connection).sinks() == []
+
+
+def test_an_undo_is_noted_before_the_broker_forgets_the_replay(tmp_path: Path) -> None:
+    with Broker(directory=tmp_path / "data") as broker:
+        replayed(broker, tmp_path, 3)
+        note = read_note(tmp_path / "replay.json")
+        assert note is not None
+        note.is_forgotten = False
+        note.save()
+
+        class Crashing:
+            def forget(self, query: str) -> None:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            undo_replay(exact_options({"url": broker.url}), Crashing(), tmp_path)  # type: ignore[arg-type]
+        note = read_note(tmp_path / "replay.json")
+        assert note is not None
+        assert (note.is_undone, note.is_forgotten) == (True, False)
+        assert undone(broker, tmp_path) == UndoResult(3, 0, 0)
+
+
+def test_a_note_waits_until_the_directory_knows_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(stat.S_ISDIR(os.fstat(file).st_mode)))
+    ReplayNote(tmp_path / "replay.json", {}, "0123456789ab", 1).save()
+    assert synced == [False, True]
 
 
 def test_what_went_to_a_topic_and_what_is_no_replay_is_not_undone(tmp_path: Path) -> None:

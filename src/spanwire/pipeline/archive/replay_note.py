@@ -131,3 +131,8 @@ def write_whole(path: Path, content: object) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)  # its disk must know the new name as well
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -42,9 +42,10 @@ def undo_replay(options: WriteOptions, sink: BatchSink, state: Path) -> UndoResu
     if note is None:
         raise ConfigurationError(f"there is no replay in {state}")
     queues = [_queue(name) for name in read_targets(state)]
+    note.is_undone = True  # noted first: a replay that goes on after a crash would send batches anew without its sink
+    note.save()
     sink.forget(note.sink)
     note.is_forgotten = True
-    note.is_undone = True
     note.save()
     selector = f"{DUPLICATE_ID} LIKE '{note.run}/%'"
     removed = in_use = 0
