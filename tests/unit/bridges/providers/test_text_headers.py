@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import pytest
@@ -18,6 +19,7 @@ from spanwire.bridges.providers.mqtt import messages as mqtt
 from spanwire.bridges.providers.mqtt.provider import MqttProvider
 from spanwire.bridges.providers.nats import messages as nats
 from spanwire.bridges.providers.nats.provider import CoreNatsProvider, NatsProvider
+from spanwire.bridges.providers.nats.streams import dead_letter_stream_of
 from spanwire.bridges.providers.redis import messages as redis
 from spanwire.bridges.providers.redis.provider import RedisProvider
 from spanwire.bridges.providers.sqs import messages as sqs
@@ -50,7 +52,7 @@ def through_kafka(message: BridgeMessage) -> BridgeMessage:
 
 
 def through_nats(message: BridgeMessage) -> BridgeMessage:
-    body, headers = nats.outgoing_message(message, 1_000_000)
+    body, headers = nats.outgoing_message(message, "t", 1_000_000)
     return nats.bridge_message(Msg(cast("Any", None), "t", "", body, headers))
 
 
@@ -138,7 +140,7 @@ def test_a_packet_beyond_the_limit_of_the_broker_is_refused() -> None:
 
 def test_a_message_beyond_the_limit_of_nats_is_refused() -> None:
     with pytest.raises(MessageFormatError, match="the server takes 100"):
-        nats.outgoing_message(outgoing(), 100)
+        nats.outgoing_message(outgoing(), "t", 100)
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", '{"a": 1}', "[" * 100_000])
@@ -157,6 +159,8 @@ def test_a_message_beyond_the_limit_of_sqs_is_refused() -> None:
     large = BridgeMessage("1", TEXT, Content("x" * sqs.MAX_BYTES), 1)
     with pytest.raises(MessageFormatError, match="SQS takes 262144"):
         sqs.outgoing_message(large, False)
+    with pytest.raises(MessageFormatError, match="SQS takes 1024"):
+        sqs.outgoing_message(BridgeMessage("1", TEXT, Content("x" * 1_024), 1), False, 1_024)
 
 
 def test_a_message_of_sqs_has_ten_attributes_at_most_and_no_texts_are_lost() -> None:
@@ -173,12 +177,29 @@ def test_requests_of_sqs_have_few_messages_and_bytes() -> None:
     assert [len(batch) for batch in sized_batches([large, large, small])] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "values", [{}, {"_AMQ_DUPL_ID": (STRING_VALUE, "own")}, {"_AMQ_DUPL_ID": (STRING_VALUE, "x" * 300)}]
+)
+def test_a_message_to_two_subjects_of_a_stream_is_no_duplicate(values: dict[str, PropertyValue]) -> None:
+    ids = [nats.outgoing_message(outgoing(values), subject, 1_000_000)[1]["Nats-Msg-Id"] for subject in "aba"]
+    assert ids[0] == ids[2] != ids[1]
+
+
+def test_each_subject_of_dead_letters_has_a_stream_of_its_own_name() -> None:
+    assert dead_letter_stream_of("orders.new.DLQ") == "DLQ-orders-new-DLQ"
+    names = [
+        dead_letter_stream_of(subject) for subject in ("a.b", "a-b", "a/b", "a$b", "a.\u00e4", "x" * 255, "x" * 254)
+    ]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,255}", name) for name in names)
+
+
 def test_an_id_that_no_header_holds_is_a_digest() -> None:
     own: dict[str, PropertyValue] = {"_AMQ_DUPL_ID": (STRING_VALUE, "x" * 300)}
-    _, long = nats.outgoing_message(outgoing(own), 1_000_000)
-    _, lines = nats.outgoing_message(outgoing({"_AMQ_DUPL_ID": (STRING_VALUE, "a\nb")}), 1_000_000)
+    _, long = nats.outgoing_message(outgoing(own), "t", 1_000_000)
+    _, lines = nats.outgoing_message(outgoing({"_AMQ_DUPL_ID": (STRING_VALUE, "a\nb")}), "t", 1_000_000)
     assert len(long["Nats-Msg-Id"]) == len(lines["Nats-Msg-Id"]) == 32
-    assert "Nats-Msg-Id" not in nats.outgoing_message(BridgeMessage("", TEXT, Content("x"), 1), 1_000_000)[1]
+    assert "Nats-Msg-Id" not in nats.outgoing_message(BridgeMessage("", TEXT, Content("x"), 1), "t", 1_000_000)[1]
 
 
 TOPIC_T = Destination(TOPIC, "t")
@@ -234,6 +255,8 @@ QUEUE_Q = Destination(QUEUE, "q")
         (SqsProvider(), Target(SQS, TOPIC_T), "write queue://t"),
         (SqsProvider(), Target(SQS, Destination(QUEUE, "a.b")), "is no name of a queue of SQS"),
         (SqsProvider(), Source(SQS, QUEUE_Q, None, "s"), "SQS has no subscriptions"),
+        (SqsProvider(), Source(SQS, Destination(QUEUE, "q" * 77)), "is too long for a source"),
+        (SqsProvider(), Source(SQS, Destination(QUEUE, "q" * 72 + ".fifo")), "is too long for a source"),
         (SqsProvider(), Target(ConnectionFactory("sqs://host", provider="sqs"), QUEUE_Q), "names no region"),
         (SqsProvider(), Target(ConnectionFactory("sqs://u@host?region=r", provider="sqs"), QUEUE_Q), "set both"),
         (

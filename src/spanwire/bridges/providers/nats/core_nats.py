@@ -103,7 +103,7 @@ class CoreTarget:
         outgoing: list[tuple[bytes, dict[str, str]]] = []
         for index, message in enumerate(messages):
             try:
-                outgoing.append(outgoing_message(message, self._connection.max_payload))
+                outgoing.append(outgoing_message(message, self._subject, self._connection.max_payload))
             except MessageFormatError as error:
                 raise MessageRefusedError(index, str(error)) from None
         self.check()

@@ -243,7 +243,7 @@ class NatsTarget:
         outgoing: list[tuple[bytes, dict[str, str]]] = []
         for index, message in enumerate(messages):
             try:
-                outgoing.append(outgoing_message(message, self._max_bytes))
+                outgoing.append(outgoing_message(message, self._subject, self._max_bytes))
             except MessageFormatError as error:
                 raise MessageRefusedError(index, str(error)) from None
         self.check()

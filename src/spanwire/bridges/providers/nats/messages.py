@@ -96,7 +96,7 @@ def texts_of(headers: dict[str, str]) -> dict[str, str]:
     return texts
 
 
-def outgoing_message(message: BridgeMessage, max_bytes: int) -> tuple[bytes, dict[str, str]]:
+def outgoing_message(message: BridgeMessage, subject: str, max_bytes: int) -> tuple[bytes, dict[str, str]]:
     """Return payload and headers to publish. ``max_bytes`` is the largest message of the server or stream.
 
     Raises:
@@ -113,7 +113,7 @@ def outgoing_message(message: BridgeMessage, max_bytes: int) -> tuple[bytes, dic
         headers[CONTENT_TYPE_HEADER] = content_type
     if others:
         headers[TEXTS] = json.dumps(others, separators=(",", ":"))
-    duplicate_id = duplicate_id_of(message, texts, body)
+    duplicate_id = duplicate_id_of(message, subject, texts, body)
     if duplicate_id is not None:
         headers[DUPLICATE_HEADER] = duplicate_id
     size = size_of(body, headers)
@@ -127,15 +127,16 @@ def is_header(name: str, text: str) -> bool:
     return HEADER_NAME.fullmatch(name) is not None and text.isprintable() and text.strip() == text and name != TEXTS
 
 
-def duplicate_id_of(message: BridgeMessage, texts: dict[str, str], body: bytes) -> str | None:
+def duplicate_id_of(message: BridgeMessage, subject: str, texts: dict[str, str], body: bytes) -> str | None:
     """Return the id by which a stream detects a message that comes again, or None for a message without an id.
 
-    Producers of other systems choose message ids that are not unique, so a digest of the body is a part.
+    Producers of other systems choose message ids that are not unique, so a digest of the body is a part. So is the
+    subject: a stream may have several, and a message to two of them is no duplicate.
     """
     own = texts.get(DUPLICATE_ID)
     if own is None and not message.message_id:
         return None
-    text = own or f"{message.message_id}/{blake2b(body, digest_size=DIGEST).hexdigest()}"
+    text = f"{subject}/{own or f'{message.message_id}/{blake2b(body, digest_size=DIGEST).hexdigest()}'}"
     is_fit = len(text) <= MAX_ID and is_header(DUPLICATE_HEADER, text)
     return text if is_fit else blake2b(text.encode(), digest_size=DIGEST).hexdigest()
 

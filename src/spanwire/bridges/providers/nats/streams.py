@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from hashlib import blake2b
 from typing import Any, Final
 
 from nats.js.api import AckPolicy, ConsumerConfig, ConsumerInfo, DeliverPolicy, StreamConfig
@@ -18,6 +20,10 @@ NAMES: Final = "$JS.API.STREAM.NAMES"
 ACK_WAIT_S: Final = 10.0  # seconds until the stream delivers the messages of a bridge that was killed to another
 EPHEMERAL_S: Final = 600.0  # seconds until the server forgets a consumer without a name whose bridge was killed
 DEAD_LETTERS: Final = "DLQ"  # beginning of the names of streams for dead letters
+MAX_PART: Final = 200  # characters of a subject in the name of a stream, which is the name of a directory, too
+PLAIN: Final = re.compile(rf"[A-Za-z0-9_.]{{1,{MAX_PART}}}")  # subjects whose dots can be hyphens in a name
+UNFIT: Final = re.compile("[^A-Za-z0-9_]")  # characters that a name of a stream cannot have, or that are ambiguous
+DIGEST: Final = 8  # bytes of a digest of a subject
 MAX_SHOWN: Final = 5  # streams in an error
 
 
@@ -119,7 +125,15 @@ async def create_dead_letters(connection: NatsConnection, subject: str) -> None:
     """Create a stream for a subject of dead letters, unless a stream has it."""
     if await names_of(connection, subject):
         return
-    name = f"{DEAD_LETTERS}-{subject.replace('.', '-')}"
     with translated(connection.place):
         async with asyncio.timeout(ANSWER_S):
-            await context_of(connection).add_stream(StreamConfig(name=name, subjects=[subject]))
+            config = StreamConfig(name=dead_letter_stream_of(subject), subjects=[subject])
+            await context_of(connection).add_stream(config)
+
+
+def dead_letter_stream_of(subject: str) -> str:
+    """Return the name of the stream for a subject of dead letters; with a digest unless it is one subject's alone."""
+    if PLAIN.fullmatch(subject):
+        return f"{DEAD_LETTERS}-{subject.replace('.', '-')}"
+    digest = blake2b(subject.encode(), digest_size=DIGEST).hexdigest()
+    return f"{DEAD_LETTERS}-{UNFIT.sub('-', subject)[:MAX_PART]}-{digest}"

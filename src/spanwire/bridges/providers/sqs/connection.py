@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import VERIFY_HOST, Place, Scheme, place_of
+from spanwire.bridges.providers.sqs.messages import MAX_BYTES
 from spanwire.model.errors import ConfigurationError, JmsError
 
 SCHEMES: Final = {"sqs": Scheme(80, False), "sqs+ssl": Scheme(443, True)}
@@ -24,6 +25,8 @@ CONNECT_S: Final = 20  # seconds for a connection
 ANSWER_S: Final = 20  # seconds for an answer, beside the wait for messages
 CLOSE_S: Final = 5.0  # seconds; a server that is silent must not hold up the next attempt
 CONNECTIONS: Final = 4  # at a time: for messages, for those in work, for acknowledgements
+LARGEST: Final = "MaximumMessageSize"  # attribute of a queue
+DENIED: Final = "AccessDenied"  # in the error of a request that the user may not make
 MAX_REASON: Final = 300  # characters of an error
 LIBRARY_ERRORS: Final = (BotoCoreError, ClientError, HTTPClientError, OSError, ValueError, RuntimeError)
 
@@ -46,7 +49,7 @@ def address_of(factory: ConnectionFactory) -> Place:
 
 
 class SqsConnection:
-    """A client of the library. After a failure no call succeeds."""
+    """A client of the library. After a failure of the connection no call succeeds; a refusal fails its call alone."""
 
     def __init__(self, factory: ConnectionFactory) -> None:
         for library in LIBRARIES:  # their errors are raised as well, and their details have bodies
@@ -82,21 +85,35 @@ class SqsConnection:
         return str((await self.ask("get_queue_url", QueueName=queue))["QueueUrl"])
 
     async def ask(self, operation: str, **words: Any) -> dict[str, Any]:
-        """Return the answer to a request. Raises `JmsError`."""
+        """Return the answer to a request, which may refuse single entries (`Failed`). Raises `JmsError`."""
         self.check()
         try:
             async with asyncio.timeout(CONNECT_S + ANSWER_S):
                 answer: dict[str, Any] = await getattr(self._client, operation)(**words)
         except TimeoutError:
-            self._failure = f"no connection to {self.place.shown}: no answer in time; is the server started?"
+            reason = f"no connection to {self.place.shown}: no answer in time; is the server started?"
+        except ClientError as error:  # a refusal, which says nothing about requests of other tasks
+            raise JmsError(f"{self.place.shown}: {reason_of(error)}") from None
         except LIBRARY_ERRORS as error:
-            self._failure = f"{self.place.shown}: {reason_of(error)}"
+            reason = f"{self.place.shown}: {reason_of(error)}"
         else:
-            for failed in answer.get("Failed") or ():
-                self._failure = f"{self.place.shown}: {failed.get('Message') or failed.get('Code')}"[:MAX_REASON]
-        if self._failure is not None:
-            raise JmsError(self._failure)
-        return answer
+            return answer
+        self._failure = self._failure or reason
+        raise JmsError(reason)
+
+    async def largest_message(self, url: str) -> int:
+        """Return the bytes of the largest message of a queue, as far as the user may ask for them."""
+        try:
+            answer = await self.ask("get_queue_attributes", QueueUrl=url, AttributeNames=[LARGEST])
+        except JmsError as error:
+            if DENIED not in str(error):
+                raise
+            return MAX_BYTES
+        return min(MAX_BYTES, int((answer.get("Attributes") or {}).get(LARGEST, MAX_BYTES)))
+
+    def error_of(self, failed: dict[str, Any]) -> JmsError:
+        """Return the error of a refused entry of a request."""
+        return JmsError(f"{self.place.shown}: {failed.get('Message') or failed.get('Code')}"[:MAX_REASON])
 
     def check(self) -> None:
         """Raise `JmsError` after a failure."""

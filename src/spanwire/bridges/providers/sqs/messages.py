@@ -96,8 +96,8 @@ def texts_of(attributes: dict[str, dict[str, Any]]) -> dict[str, str]:
     return texts
 
 
-def outgoing_message(message: BridgeMessage, is_fifo: bool) -> dict[str, Any]:
-    """Return an entry of a batch without its id.
+def outgoing_message(message: BridgeMessage, is_fifo: bool, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """Return an entry of a batch without its id. ``max_bytes`` is the largest message of the queue.
 
     Raises:
         MessageFormatError: body or properties have no form in SQS, or the message is too large.
@@ -118,8 +118,8 @@ def outgoing_message(message: BridgeMessage, is_fifo: bool) -> dict[str, Any]:
         entry["MessageGroupId"] = _token(group or DEFAULT_GROUP)
         entry["MessageDeduplicationId"] = _duplicate_id(message, texts, octets)
     size = size_of(entry)
-    if size > MAX_BYTES:
-        raise MessageFormatError(f"the message has {size} bytes, and SQS takes {MAX_BYTES}")
+    if size > max_bytes:
+        raise MessageFormatError(f"the message has {size} bytes, and the queue of SQS takes {max_bytes}")
     return entry
 
 

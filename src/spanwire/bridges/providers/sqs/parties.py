@@ -13,7 +13,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, cause_text
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
-from spanwire.bridges.providers.sqs.connection import SqsConnection
+from spanwire.bridges.providers.sqs.connection import CLOSE_S, SqsConnection
 from spanwire.bridges.providers.sqs.messages import (
     MAX_BYTES,
     attributes_of,
@@ -32,6 +32,7 @@ VISIBILITY_S: Final = 30  # seconds until the queue delivers the messages of a b
 SHARE: Final = 3  # parts of that time in which a bridge says once that messages are in work
 FIFO: Final = ".fifo"  # end of the names of queues that keep the order
 SUFFIX: Final = "-DLQ"  # behind the name of the source; SQS takes no dots
+REFUSALS: Final = ("InvalidParameterValue", "InvalidMessageContents", "InvalidAttributeValue")  # faults of a message
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class SqsSource:
         self._url = ""
         self._held: Final[dict[str, int]] = {}  # octets of messages without an acknowledgement, by receipt
         self._octets = 0  # of these
+        self._leaving: Final[set[str]] = set()  # receipts whose deletion is under way, or has failed
         self._received: list[dict[str, Any]] = []  # those of them that the bridge has
         self._tasks: list[asyncio.Task[None]] = []
         self._is_closing = False
@@ -61,6 +63,8 @@ class SqsSource:
             await work
         except JmsError as error:
             self._inbox.fail(error)
+        except Exception as error:  # noqa: BLE001 - an answer of an unknown form has to end the link
+            self._inbox.fail(JmsError(f"{self._connection.place.shown}: an answer cannot be read: {error!r}"))
 
     async def _read(self) -> None:
         while not self._is_closing:
@@ -95,18 +99,21 @@ class SqsSource:
         self._inbox.check()
         for batch in batches([message["ReceiptHandle"] for message in received]):
             entries = [{"Id": str(index), "ReceiptHandle": receipt} for index, receipt in enumerate(batch)]
-            await self._connection.ask("delete_message_batch", QueueUrl=self._url, Entries=entries)
+            self._leaving.update(batch)
+            answer = await self._connection.ask("delete_message_batch", QueueUrl=self._url, Entries=entries)
+            for failed in answer.get("Failed") or ():
+                raise self._connection.error_of(failed)
             for receipt in batch:
                 self._octets -= self._held.pop(receipt, 0)
+            self._leaving.difference_update(batch)
 
     async def dead_letter(self, cause: str) -> None:
         """Send the last message with its cause to the queue ``NAME-DLQ``, which is created at need, and delete it."""
         last = self._received[-1]
         name = self._source.destination.name
         is_fifo = name.endswith(FIFO)
-        dead = name.removesuffix(FIFO) + SUFFIX + (FIFO if is_fifo else "")
         words = {"Attributes": {"FifoQueue": "true"}} if is_fifo else {}
-        url = (await self._connection.ask("create_queue", QueueName=dead, **words))["QueueUrl"]
+        url = (await self._connection.ask("create_queue", QueueName=dead_letters_of(name), **words))["QueueUrl"]
         texts = texts_of(last.get("MessageAttributes") or {})
         notes = {CAUSE: cause_text(cause), ORIGIN: str(self._source.destination)}
         entry: dict[str, Any] = {"MessageBody": last["Body"], "MessageAttributes": attributes_of(notes | texts | notes)}
@@ -142,22 +149,24 @@ class SqsSource:
             await asyncio.wait(self._tasks, timeout=POLL_S + 1)
             self._tasks[0].cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        with contextlib.suppress(JmsError):
-            await self._set_visibility(0)
+        with contextlib.suppress(JmsError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._set_visibility(0, set())
         await self._connection.close()
 
     async def _keep(self) -> None:
         """Say that messages are in work, so that nobody else gets them while the target stalls."""
         while True:
             await asyncio.sleep(VISIBILITY_S / SHARE)
-            await self._set_visibility(VISIBILITY_S)
+            await self._set_visibility(VISIBILITY_S, self._leaving)
 
-    async def _set_visibility(self, seconds: int) -> None:
+    async def _set_visibility(self, seconds: int, without: set[str]) -> None:
+        """Set the time of held messages. A refused entry is one that the queue has delivered again or deleted."""
         for batch in batches(list(self._held)):
             entries = [
                 {"Id": str(index), "ReceiptHandle": receipt, "VisibilityTimeout": seconds}
                 for index, receipt in enumerate(batch)
-                if receipt in self._held
+                if receipt in self._held and receipt not in without
             ]
             if entries:
                 await self._connection.ask("change_message_visibility_batch", QueueUrl=self._url, Entries=entries)
@@ -170,22 +179,47 @@ class SqsTarget:
         self._queue: Final[str] = target.destination.name
         self._connection: Final = SqsConnection(target.factory)
         self._url = ""
+        self._max_bytes = MAX_BYTES
+        self._stored: list[BridgeMessage] = []  # of the last batch, in which the queue refused another message
 
     async def open(self) -> None:
-        """Connect, and find the queue."""
+        """Connect, find the queue, and ask for its largest message."""
         self._url = await self._connection.open(self._queue)
+        self._max_bytes = await self._connection.largest_message(self._url)
 
     async def send(self, messages: list[BridgeMessage]) -> None:
-        """Send messages in requests of ten at most, and wait for the answers. A FIFO queue drops one that it has."""
+        """Send messages in requests of ten at most, and wait for the answers. A FIFO queue drops one that it has.
+
+        The batch after a refusal may be the same one without the refused message: what is stored is not sent again.
+        """
+        known = {id(message) for message in self._stored}
+        places: list[int] = []
         outgoing: list[dict[str, Any]] = []
         for index, message in enumerate(messages):
+            if id(message) in known:
+                continue
             try:
-                outgoing.append(outgoing_message(message, self._queue.endswith(FIFO)))
+                outgoing.append(outgoing_message(message, self._queue.endswith(FIFO), self._max_bytes))
             except MessageFormatError as error:
                 raise MessageRefusedError(index, str(error)) from None
+            places.append(index)
+        start = 0
         for batch in sized_batches(outgoing):
             entries = [{"Id": str(index), **entry} for index, entry in enumerate(batch)]
-            await self._connection.ask("send_message_batch", QueueUrl=self._url, Entries=entries)
+            answer = await self._connection.ask("send_message_batch", QueueUrl=self._url, Entries=entries)
+            refused = {int(failed["Id"]): failed for failed in answer.get("Failed") or ()}
+            for failed in refused.values():
+                if not is_refusal(failed):
+                    raise self._connection.error_of(failed)
+            if refused:
+                done = [
+                    place for index, place in enumerate(places[: start + len(batch)]) if index - start not in refused
+                ]
+                self._stored += [messages[place] for place in done]
+                index = min(refused)
+                raise MessageRefusedError(places[start + index], str(self._connection.error_of(refused[index])))
+            start += len(batch)
+        self._stored = []
 
     async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
         """Fail: the description promises no replies."""
@@ -202,6 +236,16 @@ class SqsTarget:
     async def close(self) -> None:
         """Close the connections."""
         await self._connection.close()
+
+
+def dead_letters_of(name: str) -> str:
+    """Return the name of the queue for dead letters of a queue."""
+    return name.removesuffix(FIFO) + SUFFIX + (FIFO if name.endswith(FIFO) else "")
+
+
+def is_refusal(failed: dict[str, Any]) -> bool:
+    """Return True for an entry whose message the queue can never take; other faults pass, or concern the queue."""
+    return bool(failed.get("SenderFault")) and str(failed.get("Code")).rpartition(".")[2] in REFUSALS
 
 
 def batches(receipts: list[str]) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
 from spanwire.bridges.providers.sqs.connection import address_of
-from spanwire.bridges.providers.sqs.parties import SqsSource, SqsTarget
+from spanwire.bridges.providers.sqs.parties import SqsSource, SqsTarget, dead_letters_of
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError, IllegalStateError
 
@@ -31,6 +31,7 @@ DESCRIPTION: Final = ProviderDescription(
     largest_batch=MAX_CREDIT,
 )
 NO_TRANSACTIONS: Final = "SQS has no transactions"
+MAX_NAME: Final = 80  # characters of the name of a queue
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
 
 
@@ -47,6 +48,12 @@ class SqsProvider:
         check_queue(source.destination)
         if source.subscription is not None or source.client_id is not None:
             raise ConfigurationError("SQS has no subscriptions; remove subscriptionName and clientID")
+        dead = dead_letters_of(source.destination.name)
+        if len(dead) > MAX_NAME:
+            raise ConfigurationError(
+                f"{source.destination} is too long for a source: its dead letters would be in {dead}, and SQS takes "
+                f"{MAX_NAME} characters; take a queue with a shorter name"
+            )
 
     def check_target(self, target: Target) -> None:
         """Raise `ConfigurationError` for a wrong URL, or a topic."""
