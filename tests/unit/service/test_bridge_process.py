@@ -159,6 +159,51 @@ def test_a_broker_without_a_suitable_connector_starts_no_child(caplog: pytest.Lo
     assert "no OpenWire connector" in str(process.rows()[0]["last_error"])
 
 
+def test_without_a_connector_only_bridges_of_this_broker_do_not_run() -> None:
+    async def scenario() -> None:
+        process = process_of(ENDS, None)
+        process.start(connectors(listening("127.0.0.1", "stomp")))
+        process.take(bridge("far", "tcp://far:1"))
+        async with asyncio.timeout(WAIT_S):
+            while process.rows()[1]["state"] != "running":
+                await asyncio.sleep(0)
+        assert [row["state"] for row in process.rows()] == ["stopped", "running"]
+        assert [row["name"] for row in await process.command("pause", {"bridges": ["far"]})] == ["far"]
+        for names in (["b"], ["far", "b"]):
+            with pytest.raises(ConfigurationError, match="no OpenWire connector"):
+                await process.command("pause", {"bridges": names})
+        await process.stop()
+
+    asyncio.run(scenario())
+
+
+def test_no_child_is_started_while_the_broker_stops() -> None:
+    async def scenario() -> None:
+        process = process_of(ENDS, None)
+        process.start(connectors(listening("127.0.0.1")))
+        await reported(process)
+        await process.stop()
+        with pytest.raises(ConfigurationError, match="the broker is being stopped"):
+            process.take(bridge("late"))
+        assert process.names() == ["b"]
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_disk_that_does_not_take_the_names_of_paused_bridges_is_an_error_of_one_line(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    (directory / FILE_NAME).write_text('{"paused": ["b"]}')
+    process = process_of(ENDS, directory)
+    process.start(connectors(listening("127.0.0.1", "stomp")))
+    (directory / FILE_NAME).unlink()
+    directory.rmdir()
+    with pytest.raises(ConfigurationError, match="the disk does not take the names of paused bridges: No such file"):
+        asyncio.run(process.give_up(["b"]))
+    assert process.names() == ["b"]
+
+
 @pytest.mark.parametrize(
     ("host", "url"),
     [("0.0.0.0", "tcp://127.0.0.1:61616"), ("::", "tcp://[::1]:61616"), ("10.0.0.1", "tcp://10.0.0.1:61616")],

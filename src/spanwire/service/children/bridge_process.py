@@ -107,6 +107,7 @@ class BridgeChildProcess:
         self._named: list[str] = []  # messages that the child is to follow, from this turn of the loop
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
+        self._is_stopping = False
 
     def start(self, connectors: Iterable[TransportConnector], context: BrokerContext | None = None) -> None:
         """Start the child; without a connector for the bridges, log an error instead.
@@ -151,7 +152,10 @@ class BridgeChildProcess:
     async def give_up(self, names: Sequence[str]) -> list[dict[str, object]]:
         """Let created bridges complete their batches and end, and forget them; return the rows from before."""
         rows = [self._row(definition) for definition in self._definitions if definition.name in names]
-        await asyncio.to_thread(self._paused.change, names, False)  # waits for the disk
+        try:
+            await asyncio.to_thread(self._paused.change, names, False)  # waits for the disk
+        except OSError as error:
+            raise ConfigurationError(f"the disk does not take the names of paused bridges: {error.strerror}") from None
         self._change(list(names), [])
         self._taken[:] = [name for name in self._taken if name not in names]
         return rows
@@ -173,6 +177,8 @@ class BridgeChildProcess:
         """
         if self._url is None and any(uses_this_broker(definition) for definition in definitions):
             raise ConfigurationError(NO_CONNECTOR)
+        if self._is_stopping:
+            raise ConfigurationError("the broker is being stopped; create and delete bridges after its next start")
         plain = [plain_definition(definition) for definition in self._reached(definitions)]
         self._definitions[:] = [one for one in self._definitions if one.name not in names] + definitions
         for name in names:
@@ -180,9 +186,14 @@ class BridgeChildProcess:
         self._waiting.difference_update(names)
         self._waiting.update(definition.name for definition in definitions if not definition.auto_start)
         if self._task is None:
-            self._supervise()
+            if self._able():
+                self._supervise()
         else:
             self._send({"remove": names, "bridges": plain, "paused": sorted(self._resting())})
+
+    def _able(self) -> list[Definition]:
+        """Return the definitions that can run: without a connector those that do not need this broker."""
+        return [one for one in self._definitions if self._url is not None or not uses_this_broker(one)]
 
     def _reached(self, definitions: Iterable[Definition]) -> list[Definition]:
         """Return definitions with the address of the broker and the paths of the jars.
@@ -195,6 +206,7 @@ class BridgeChildProcess:
 
     async def stop(self) -> None:
         """Let the bridges complete their batches, and end the child; may be called twice."""
+        self._is_stopping = True
         deploying, self._deploying = self._deploying, None
         if deploying is not None:
             deploying.cancel()
@@ -232,7 +244,7 @@ class BridgeChildProcess:
             **{name: report.get(name, 0) for name in COUNTERS},
             "retries": report.get("failures", 0),
             "lag_s": report.get("lag_ms", 0) / 1000,
-            "last_error": report.get("last_error", self._obstacle),
+            "last_error": report.get("last_error", self._obstacle if uses_this_broker(definition) else None),
         }
 
     async def command(self, action: str, arguments: Mapping[str, object]) -> list[dict[str, object]]:
@@ -249,7 +261,8 @@ class BridgeChildProcess:
             if name not in known_names:
                 known = ", ".join(known_names[:20]) or "none"
                 raise ConfigurationError(f"unknown bridge {str(name)[:100]}; known are {known}")
-        if self._obstacle is not None:
+        named = [definition for definition in self._definitions if definition.name in names]
+        if self._obstacle is not None and any(map(uses_this_broker, named)):
             raise ConfigurationError(self._obstacle)
         await asyncio.to_thread(self._paused.change, names, action == "pause")  # waits for the disk
         self._waiting.difference_update(names)
@@ -283,7 +296,7 @@ class BridgeChildProcess:
     async def _run(self) -> str:
         """Run the child to the end. Returns the exit status as a text."""
         try:
-            self._reached(self._definitions)
+            self._reached(self._able())
         except ConfigurationError as error:
             return str(error)
         try:
@@ -299,7 +312,7 @@ class BridgeChildProcess:
             return str(error.strerror or error)
         # Not before: routes may have been deployed or removed while the process was started.
         try:
-            definitions = self._reached(self._definitions)
+            definitions = self._reached(self._able())
         except ConfigurationError as error:
             await end_process(process, 0.0)
             return str(error)
