@@ -39,9 +39,14 @@ class Process:
     def __init__(self) -> None:
         self.running: Final[dict[str, Definition]] = {}
         self.obstacle: str | None = None
+        self.soon: list[str] = []  # names taken once these were looked at
 
     def names(self) -> list[str]:
-        return ["configured", *self.running]
+        names = ["configured", *self.running]
+        for name in self.soon:
+            self.running[name] = self.running["other"]
+        self.soon = []
+        return names
 
     def take(self, definition: Definition) -> dict[str, object]:
         if self.obstacle is not None:
@@ -140,6 +145,47 @@ def test_a_password_in_clear_is_never_kept(caplog: pytest.LogCaptureFixture) -> 
     in_url = toml().replace("tcp://far:61616", "tcp://far:61616?jms.password=x")
     assert "its password in the URL is not kept" in run.creates(in_url, replace=True)
     assert not run.restarts().process.running
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        toml(password="{{env:SPANWIRE_BRIDGE_PASSWORD:geheim1}}"),
+        toml(password="{{env:SPANWIRE_BRIDGE_GONE:geheim1}}"),
+        toml().replace('"tcp://near:61616"', '"near"')
+        + '[connectionFactories.near]\nurl = "tcp://near:61616"\npassword = "canary"\n',
+        toml() + '[connectionFactories.unused]\nurl = "tcp://near:61616"\npassword = "geheim1"\n',
+        toml() + '[connectionFactories.unused]\nurl = "tcp://near:61616?jms.password=geheim1"\n',
+        toml() + "# canary\n",
+    ],
+    ids=["default", "default in use", "twice", "of no bridge", "in a URL of no bridge", "in a comment"],
+)
+def test_a_password_that_stands_anywhere_in_the_definition_is_not_kept(text: str) -> None:
+    run = Run()
+    assert "is not kept in clear" in run.creates(text)
+    assert run.stage.store.metadata.get(BRIDGES, {}) == {}
+
+
+def test_no_error_shows_the_value_of_a_variable(caplog: pytest.LogCaptureFixture) -> None:
+    text = toml() + 'maxBatchSize = "{{env:SPANWIRE_BRIDGE_SIZE}}"\n'
+    for value in ("geheim", "geheim" * 40, "gehe\nim'\"1"):
+        run = Run(environment={**ENVIRONMENT, "SPANWIRE_BRIDGE_SIZE": value})
+        fault = run.refuses(text)
+        assert "maxBatchSize" in fault
+        assert "gehe" not in fault
+    run = Run(environment={**ENVIRONMENT, "SPANWIRE_BRIDGE_SIZE": "5"})
+    assert run.creates(text) == ""
+    run.restarts({**ENVIRONMENT, "SPANWIRE_BRIDGE_SIZE": "geheim"})
+    assert "bridge shovel, which an operator created, is not started" in caplog.text
+    assert "geheim" not in caplog.text
+
+
+def test_a_name_that_is_taken_while_a_definition_is_read_is_not_taken_twice() -> None:
+    run = Run()
+    run.creates(toml("other"))
+    run.process.soon = ["shovel"]
+    assert "there is a bridge or route 'shovel' already" in run.refuses(toml())
+    assert b"shovel" not in run.stage.store.metadata[BRIDGES]
 
 
 def test_the_value_of_a_variable_is_read_anew_at_each_start_and_never_kept() -> None:
@@ -244,6 +290,17 @@ def test_a_bounded_number_of_bridges_is_created(monkeypatch: pytest.MonkeyPatch)
     run.creates(toml("two"))
     assert "there are 2 created bridges already" in run.refuses(toml("three"))
     run.creates(toml("two"), replace=True)
+    run = run.restarts({})  # now both are kept, and none can be used
+    assert "there are 2 created bridges already" in run.refuses(toml("three", ""))
+
+
+def test_a_kept_bridge_that_could_not_be_started_is_replaced_only_on_request() -> None:
+    run = Run()
+    run.creates(toml())
+    run = run.restarts({})
+    assert "a bridge 'shovel' is kept that could not be started; replace or delete it" in run.refuses(toml(password=""))
+    assert run.creates(toml(password="", target="C"), replace=True) == ""
+    assert run.restarts().target("shovel") == "C"
 
 
 @pytest.mark.parametrize("names", [None, [], "shovel", [1], ["x"] * 1_001])

@@ -179,3 +179,27 @@ def test_a_directory_that_cannot_be_listed_is_one_line_and_looked_at_again(
 def test_an_unknown_file_type_of_a_broker_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"c\.xml: there is no route|c\.xml:1: "):
         DeployedFileReader("b", {}).read(b"<beans><broker/></beans>", Path("c.xml"), [])
+
+
+def test_a_name_that_is_taken_while_a_file_is_read_is_not_taken_twice(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names: list[str] = []
+    directory = Directory(tmp_path)
+    reader = DeployedFileReader("b", {})
+
+    def read(content: bytes, path: Path, taken: list[str]) -> tuple[list[Definition], list[str]]:
+        found = reader.read(content, path, taken)
+        names.append("late")
+        return found
+
+    directory.write("a.yaml", ROUTE.format(name="late", target="B"))
+    deployments = Deployments(tmp_path, names, read, directory._replace)
+
+    async def scenario() -> None:
+        for _ in range(2):
+            await deployments.look()
+
+    asyncio.run(scenario())
+    assert not directory.running
+    assert "there is a bridge or route 'late' already" in errors(caplog)[0]

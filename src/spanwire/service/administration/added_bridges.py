@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping as AnyMapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -29,7 +30,8 @@ from spanwire.broker.metadata import MAX_KEY_BYTES
 from spanwire.client.addressing.redaction import redacted
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
-from spanwire.routes.readers.nodes import Location
+from spanwire.routes.masking import SECRET_PARTS, mask
+from spanwire.routes.readers.nodes import Location, Mapping, Node, Word
 from spanwire.routes.readers.placeholders import PLACEHOLDER, Placeholders
 from spanwire.service.administration.disk_wait import is_on_disk
 from spanwire.service.config.interpretation.deployed_file import DeployedFileReader
@@ -42,6 +44,7 @@ MAX_DEFINITION_BYTES: Final = 16 * 1024  # bytes of a definition; a bridge has s
 MAX_KEPT: Final = 1_000  # created bridges, as many as the deploy directory has files; each is read at the start
 MAX_NAMES: Final = 1_000  # bridges in one request of an operator
 MAX_FILE_NAME: Final = 120  # characters of the file's name in errors
+MIN_BEGINNING: Final = 8  # characters of a value that an error has cut off; fewer stand in other words, too
 DEPLOY: Final = "put its file into the deploy directory instead"
 
 logger = logging.getLogger(__name__)
@@ -71,7 +74,7 @@ class AddedBridges:
         broker: Broker,
         process: BridgesAtWork,
         broker_name: str,
-        environment: Mapping[str, str],
+        environment: AnyMapping[str, str],
         wake: Callable[[], None],
     ) -> None:
         """Keep the definitions in the broker's store. ``wake`` ends a turn of the broker soon."""
@@ -87,22 +90,28 @@ class AddedBridges:
 
     async def recover(self) -> None:
         """Start the bridges of the last run. One that cannot be read is a line in the log, and stays kept."""
-        for key, value in list(self._kept.values.items()):
-            try:
-                text, file = _decoded(value)
-                definition, _, warnings = await asyncio.to_thread(self._read, text, file, self._process.names())
-                if _key(definition.name) != key:
-                    raise ConfigurationError(f"its record in the store is of {definition.name!r}")
-                self._process.take(definition)
-            except ConfigurationError as error:
-                why = "; ".join(str(error).splitlines())
-                logger.warning("bridge %s, which an operator created, is not started: %s", _shown(key), why)
-                continue
-            self._names.add(definition.name)
-            for warning in warnings:
-                logger.warning("bridge %s: %s", definition.name, warning)
+        async with self._changing:
+            for key, value in list(self._kept.values.items()):
+                try:
+                    warnings = await self._start_again(key, value)
+                except ConfigurationError as error:
+                    why = "; ".join(str(error).splitlines())
+                    logger.warning("bridge %s, which an operator created, is not started: %s", _shown(key), why)
+                    continue
+                for warning in warnings:
+                    logger.warning("bridge %s: %s", _shown(key), warning)
 
-    async def create(self, arguments: Mapping[str, object]) -> list[Row]:
+    async def _start_again(self, key: bytes, value: bytes) -> list[str]:
+        text, file = _decoded(value)
+        definition, _, warnings = await asyncio.to_thread(self._read, text, file, self._process.names())
+        if _key(definition.name) != key:
+            raise ConfigurationError(f"its record in the store is of {definition.name!r}")
+        _check_free(definition.name, self._process.names())  # it was read meanwhile
+        self._process.take(definition)
+        self._names.add(definition.name)
+        return warnings
+
+    async def create(self, arguments: AnyMapping[str, object]) -> list[Row]:
         """Create the bridge of a definition and start it; return its row, with a note if it is not kept.
 
         Args:
@@ -114,9 +123,14 @@ class AddedBridges:
         """
         text, file, replaces = _asked_for(arguments)
         async with self._changing:
-            taken = [name for name in self._process.names() if not replaces or name not in self._names]
-            definition, secrets, warnings = await asyncio.to_thread(self._read, text, file, taken)
-            if len(self._names) >= MAX_KEPT and definition.name not in self._names:
+            definition, secrets, warnings = await asyncio.to_thread(self._read, text, file, self._taken(replaces))
+            _check_free(definition.name, self._taken(replaces))  # a file may have been deployed meanwhile
+            known = {*self._kept.values, *map(_key, self._names)}  # also kept ones that cannot be used
+            if _key(definition.name) in known and not replaces:
+                raise ConfigurationError(
+                    f"a bridge {definition.name!r} is kept that could not be started; replace or delete it"
+                )
+            if len(known) >= MAX_KEPT and _key(definition.name) not in known:
                 raise ConfigurationError(f"there are {MAX_KEPT} created bridges already; delete one first")
             if len(_key(definition.name)) > MAX_KEY_BYTES:
                 raise ConfigurationError(f"the name of the bridge is longer than {MAX_KEY_BYTES} bytes; shorten it")
@@ -125,7 +139,7 @@ class AddedBridges:
             note = await self._keep(definition.name, text, file, secrets)
         return [{**row, "note": "; ".join([note, *warnings] if note else warnings)}]
 
-    async def delete(self, arguments: Mapping[str, object]) -> list[Row]:
+    async def delete(self, arguments: AnyMapping[str, object]) -> list[Row]:
         """Let created bridges complete their batches and end, and forget them.
 
         Raises:
@@ -144,6 +158,9 @@ class AddedBridges:
                 await self._is_on_disk()
         shown = [row["name"] for row in rows]
         return rows + [{"name": name, "state": "stopped"} for name in dict.fromkeys(names) if name not in shown]
+
+    def _taken(self, replaces: bool) -> list[str]:
+        return [name for name in self._process.names() if not replaces or name not in self._names]
 
     def _not_created(self, name: str) -> str:
         if name in self._process.names():
@@ -178,7 +195,11 @@ class AddedBridges:
         """Return the bridge of a definition, the names of its secrets in clear, and warnings."""
         placeholders = _Recorded(self._environment)
         reader = DeployedFileReader(self._broker_name, self._environment, placeholders)
-        definitions, warnings = reader.read(text.encode(), Path(file), taken)
+        try:
+            definitions, warnings = reader.read(text.encode(), Path(file), taken)
+        except ConfigurationError as error:
+            raise ConfigurationError(_without(self._environment.values(), str(error))) from None
+        warnings = [_without(self._environment.values(), warning) for warning in warnings]
         if len(definitions) != 1:
             raise ConfigurationError(
                 f"{file} has {len(definitions)} bridges and routes; create one at a time, so that each has a "
@@ -186,26 +207,41 @@ class AddedBridges:
             )
         factories = _factories(definitions[0])
         _refuse(definitions[0], factories, file)
-        return definitions[0], _secrets_in_clear(factories, placeholders.filled), warnings
+        return definitions[0], _secrets_in_clear(factories, placeholders, text), warnings
 
 
 class _Recorded(Placeholders):
-    """Placeholders that remember the values that come from the environment alone."""
+    """Placeholders that remember the values that come from the environment alone, and passwords in clear."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: AnyMapping[str, str]) -> None:
         super().__init__({}, environment)
         self._known: Final = environment
         self.filled: Final[set[str]] = set()
+        self.clear: Final[dict[str, None]] = {}  # names of secrets in clear, also of factories that no bridge uses
+
+    def fill(self, node: Node, is_spring: bool = False) -> Node:
+        """Return the nodes with values in place of placeholders."""
+        if isinstance(node, Mapping):
+            for name, entry in node.entries.items():
+                written = entry.value.text if isinstance(entry.value, Word) else None
+                if written and SECRET_PARTS.search(name) and not self._is_variable(written):
+                    self.clear["password"] = None
+        elif isinstance(node, Word) and node.text and mask(node.text) != node.text:
+            self.clear["password in the URL"] = None
+        return super().fill(node, is_spring)
+
+    def _is_variable(self, text: str) -> bool:
+        match = PLACEHOLDER.fullmatch(text)
+        return match is not None and match[1] is not None and not match[3] and match[2] in self._known
 
     def _fill_text(self, text: str, location: Location) -> str:
         filled = super()._fill_text(text, location)
-        match = PLACEHOLDER.fullmatch(text)
-        if match is not None and match[1] is not None and match[2] in self._known:
+        if self._is_variable(text):
             self.filled.add(filled)
         return filled
 
 
-def _asked_for(arguments: Mapping[str, object]) -> tuple[str, str, bool]:
+def _asked_for(arguments: AnyMapping[str, object]) -> tuple[str, str, bool]:
     """Return the document of a request, a name of a file with the suffix of its format, and whether it replaces."""
     text, form, file = arguments.get("definition"), arguments.get("format", FORMATS[0]), arguments.get("file")
     replaces = arguments.get("replace", False)
@@ -250,17 +286,34 @@ def _refuse(definition: Definition, factories: list[ConnectionFactory], file: st
             )
 
 
-def _secrets_in_clear(factories: list[ConnectionFactory], filled: set[str]) -> list[str]:
+def _secrets_in_clear(factories: list[ConnectionFactory], placeholders: _Recorded, text: str) -> list[str]:
     """Return the names of passwords that stand in the definition itself."""
-    names: dict[str, None] = {}
+    filled = {value for value in placeholders.filled if value not in text}
+    names = dict(placeholders.clear)
     for factory in factories:
         directory = None if factory.directory is None else factory.directory.password
         for secret in (factory.password, directory):
             if isinstance(secret, Secret) and not secret.is_empty() and secret.reveal() not in filled:
                 names["password"] = None
-        if redacted(factory.url) != factory.url and factory.url not in filled:
+        if redacted(factory.url) != factory.url and factory.url not in placeholders.filled:
             names["password in the URL"] = None
     return list(names)
+
+
+def _check_free(name: str, taken: list[str]) -> None:
+    if name in taken:
+        raise ConfigurationError(f"there is a bridge or route {name!r} already; rename it")
+
+
+def _without(values: Iterable[str], text: str) -> str:
+    """Return an error without the values of variables, or the beginning of one that the error has cut off."""
+    for value in sorted(values, key=len, reverse=True):
+        for form in dict.fromkeys((value, repr(value)[1:-1])):
+            for end in range(len(form), min(len(form), MIN_BEGINNING) - 1, -1):
+                if end and form[:end] in text:
+                    text = text.replace(form[:end], "…")
+                    break
+    return text
 
 
 def _decoded(value: bytes) -> tuple[str, str]:

@@ -114,11 +114,16 @@ class Deployments:
         return found
 
     async def _deploy(self, name: str) -> None:
-        others = [one for file, names in self._names.items() if file != name for one in names]
         path = self._directory / name
         try:
             content = await asyncio.to_thread(read_file, path, FILE, MAX_DOCUMENT_BYTES)
-            definitions, warnings = await asyncio.to_thread(self._read, content, path, [*self._taken, *others])
+            definitions, warnings = await asyncio.to_thread(self._read, content, path, self._taken_beside(name))
+            beside = self._taken_beside(name)  # an operator may have created a bridge meanwhile
+            for definition in definitions:
+                if definition.name in beside:
+                    raise ConfigurationError(
+                        f"{path}: there is a bridge or route {definition.name!r} already; rename it"
+                    )
         except (ConfigurationError, OSError) as error:
             rest = "; its former routes go on" if self._names.get(name) else ""
             logger.error("not deployed: %s%s", str(error).replace("\n", "; "), rest)
@@ -126,6 +131,9 @@ class Deployments:
         for warning in warnings:
             logger.warning("%s", warning)
         await self._change(name, definitions)
+
+    def _taken_beside(self, name: str) -> list[str]:
+        return [*self._taken, *(one for file, names in self._names.items() if file != name for one in names)]
 
     async def _change(self, name: str, definitions: list[Definition]) -> None:
         former = self._names.get(name, [])
