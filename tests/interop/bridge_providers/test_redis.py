@@ -87,6 +87,12 @@ class RedisDriver:
         with self.server.client() as client:
             return len(client.xinfo_consumers(self.streams[SOURCE], "bridge"))
 
+    def owners(self) -> set[str]:
+        """The consumers of entries without an acknowledgement."""
+        with self.server.client() as client:
+            found = client.xpending_range(self.streams[SOURCE], "bridge", "-", "+", CREDIT)
+            return {entry["consumer"] for entry in found}
+
     def dead_letters(self) -> list[str]:
         return [fields["body"] for fields in self.server.entries(f"{self.streams[SOURCE]}.DLQ")]
 
@@ -119,6 +125,27 @@ class TestRedisProvider(BridgeProviderConformance):
             assert driver.pending(SOURCE) == 0
             await first.close()
             assert driver.consumers() == 0
+
+        runs(scenario)
+
+    def test_a_bridge_that_stalled_neither_takes_entries_back_nor_sends_them(self, driver: RedisDriver) -> None:
+        async def scenario() -> None:
+            driver.send(SOURCE, ["a", "b"])
+            source = driver.source(options="?takeOverMs=300")
+            first = await driver.provider().open_source(source, 10)
+            await take(first, 2)
+            for task in first._tasks:  # type: ignore[attr-defined]
+                task.cancel()  # as a stall would hold it up
+            second = await driver.provider().open_source(source, 10)
+            assert bodies(await take(second, 2)) == ["a", "b"]
+            await first._set_idle(0)  # type: ignore[attr-defined]
+            assert driver.owners() == {second._name}  # type: ignore[attr-defined]
+            await second.acknowledge()
+            with pytest.raises(JmsError, match=r"another bridge has taken entries of topic://source-.* over"):
+                await first.acknowledge()
+            await first.close()
+            await second.close()
+            assert driver.pending(SOURCE) == 0
 
         runs(scenario)
 

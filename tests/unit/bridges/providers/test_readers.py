@@ -280,6 +280,24 @@ def test_a_source_of_redis_reads_no_more_than_credit_and_memory_allow() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize(("count", "is_whole"), [(2, True), (1, False), (0, False)])
+def test_an_acknowledgement_of_redis_counts_each_entry(count: int, is_whole: bool) -> None:
+    async def scenario() -> None:
+        async def ask(*words: object) -> int:
+            return count
+
+        source = RedisSource(Source(ConnectionFactory("redis://host"), Destination(TOPIC, "T"), None, "g"), 60)
+        object.__setattr__(source, "_requests", SimpleNamespace(ask=ask, place=PLACE))
+        source._received = [("1-0", {}, False), ("2-0", {}, False)]
+        if is_whole:
+            await source.acknowledge()
+            return
+        with pytest.raises(JmsError, match="another bridge has taken entries of topic://T over"):
+            await source.acknowledge()
+
+    run(scenario)
+
+
 class Mqtt:
     """A connection of MQTT that has received packets."""
 

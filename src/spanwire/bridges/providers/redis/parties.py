@@ -39,6 +39,14 @@ if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) == 0 then
 end
 return 0
 """  # removes a consumer without entries in one step: with entries they would be lost
+CLAIM: Final = """\
+for place = 4, #ARGV do
+  if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[place], ARGV[place], 1, ARGV[2]) > 0 then
+    redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[place], 'IDLE', ARGV[3], 'JUSTID')
+  end
+end
+return 0
+"""  # sets the idle time of a consumer's entries in one step: those that another one has taken over stay there
 PREFIX: Final = "spanwire-"
 BEGINNING: Final = b"0-0"  # of a stream, and of a group's entries without an acknowledgement
 
@@ -135,12 +143,21 @@ class RedisSource:
         return [bridge_message(self._stream, *entry) for entry in entries]
 
     async def acknowledge(self) -> None:
-        """Acknowledge all received entries, and wait for the answer."""
+        """Acknowledge all received entries, and wait for the answer.
+
+        Raises:
+            JmsError: another bridge of the group has acknowledged some of them, after a stall of this one.
+        """
         received, self._received = self._received, []
         self._inbox.check()
         if received:
-            await self._requests.ask(*self._acknowledgement(received))
+            count = await self._requests.ask(*self._acknowledgement(received))
             self._forget(received)
+            if count < len(received):
+                raise JmsError(
+                    f"{self._requests.place.shown}: another bridge has taken entries of {self._source.destination} "
+                    "over after a stall of this one; with a slow target, set a larger takeOverMs"
+                )
 
     def _acknowledgement(self, received: list[Entry]) -> tuple[object, ...]:
         return ("XACK", self._stream, self._group, *(key for key, _, _ in received))
@@ -179,7 +196,7 @@ class RedisSource:
         with contextlib.suppress(JmsError, TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 if self._held:
-                    await self._claim("IDLE", IDLE_MS)
+                    await self._set_idle(IDLE_MS)
                 await self._remove(self._name)
         await self._requests.close()
 
@@ -188,10 +205,11 @@ class RedisSource:
         while not self._is_closing:
             await asyncio.sleep(self._take_over_ms / 1_000 / SHARE)
             if self._held:
-                await self._claim("IDLE", 0)
+                await self._set_idle(0)
 
-    async def _claim(self, *words: object) -> None:
-        await self._requests.ask("XCLAIM", self._stream, self._group, self._name, 0, *self._held, *words, "JUSTID")
+    async def _set_idle(self, idle_ms: int) -> None:
+        words = (CLAIM, 1, self._stream, self._group, self._name, idle_ms, *self._held)
+        await self._requests.ask("EVAL", *words)
 
     async def _remove_others(self) -> None:
         """Remove consumers of bridges that are gone, so that a group does not grow with each start."""
