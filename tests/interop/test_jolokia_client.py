@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,4 +113,5 @@ def _counted(questions: Questions, wanted: list[str]) -> list[str]:
         counts = questions.counts()
         if counts == wanted:
             break
+        time.sleep(0.1)  # an idle machine reads fifty times in less than the age of a view
     return counts
