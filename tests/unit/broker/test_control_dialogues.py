@@ -7,7 +7,8 @@ import pytest
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.exactly_once.cursors import MAX_CURSORS
 from spanwire.broker.exactly_once.part_names import MAX_COMMIT_PARTS
-from spanwire.broker.exactly_once.requests import MAX_DEFERRED, MAX_POSTPONED
+from spanwire.broker.exactly_once.request import MAX_POSTPONED
+from spanwire.broker.exactly_once.requests import MAX_DEFERRED
 from spanwire.broker.exactly_once.sinks import MAX_SINKS
 from spanwire.broker.metadata import MAX_VALUE_BYTES
 from spanwire.broker.policy.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings

@@ -18,15 +18,15 @@ from spanwire.broker.connections.transaction import LocalTransaction, Transactio
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.exactly_once.batch_targets import BatchTargets
-from spanwire.broker.exactly_once.cursor import Cursor, is_name
+from spanwire.broker.exactly_once.cursor import Cursor
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.part_names import PartNames
 from spanwire.broker.exactly_once.part_removal import PartRemoval, RemovalFollower, SinkEnd, SinkTakeOver, abort_of
-from spanwire.broker.exactly_once.request_values import begun, committed, held, number_of, queue_of, text_of
+from spanwire.broker.exactly_once.request import Postponed, PostponedTaker, Request
+from spanwire.broker.exactly_once.request_values import begun, committed, held, queue_of, text_of
 from spanwire.broker.exactly_once.sink import PartKey, Sink
 from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
@@ -46,11 +46,9 @@ from spanwire.broker.reserved_destinations import CONTROL, check_apart
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.routing.message_takers import ControlTaker
 from spanwire.broker.security.access_control import BRIDGE_TOPIC, AccessControl, ReadableNames
-from spanwire.model.destination import MAX_NAME_BYTES, Destination, check_name
 from spanwire.model.environment import IdGenerator, Time
 from spanwire.model.errors import (
     IllegalStateError,
-    InvalidDestinationError,
     JmsError,
     ProtocolError,
     ResourceAllocationError,
@@ -60,8 +58,6 @@ from spanwire.model.message import Message
 from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
 
 MAX_DEFERRED: Final = 64  # waiting requests about one sink, while it is closed
-MAX_POSTPONED: Final = 64  # waiting requests of one connection, while the disk is behind
-POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
 URGENT: Final = ("acknowledge", "release")  # actions that make room: no wait for the disk if they write little
 MAX_ID: Final = 1_000  # characters of a message id in a question
 MAX_QUESTION_ID: Final = 64  # characters of the id of a question
@@ -70,97 +66,6 @@ MAX_QUESTION: Final = 64 * 1024  # bytes of a question of another kind than why
 QUIET: Final = ("cursors", "sinks", "publish", "pipelines", "stop", "network", "gossip", *QUESTIONS)  # no writes
 
 Answer = dict[str, PropertyValue]
-
-
-class Request:
-    """A decoded request."""
-
-    def __init__(self, state: ConnectionState, view: MessageView, format_id: int, reply_to: Destination) -> None:
-        self.state: Final[ConnectionState] = state
-        self.view: Final[MessageView] = view
-        self.format_id: Final[int] = format_id
-        self.reply_to: Final[Destination] = reply_to
-        self.body: bytes | None = None  # body of the answer
-
-    def text(self, name: str) -> str:
-        """Return a property, empty if absent."""
-        return text_of(self.view.properties, name)
-
-    def name(self, name: str) -> str:
-        """Return a property with the name of a cursor, sink or run."""
-        text = self.text(name)
-        if not is_name(text):
-            raise refusal(
-                MALFORMED, f"{name} is {text[:40]!r}, not 1 to 200 letters, digits and marks out of . _ - : / @ # +"
-            )
-        return text
-
-    def name_or_none(self, name: str) -> str:
-        """Return a property with such a name, empty if absent."""
-        return self.name(name) if self.text(name) else ""
-
-    def parameter(self, name: str) -> str:
-        """Return a part of a subscription's name: one line, valid in the name of a destination."""
-        text = self.text(name)
-        if text:
-            try:
-                check_name(text)
-            except InvalidDestinationError:
-                raise refusal(
-                    MALFORMED,
-                    f"{name} is {text[:40]!r}, not 1 to {MAX_NAME_BYTES} bytes without control characters",
-                ) from None
-        return text
-
-    def number(self, name: str) -> int:
-        """Return a property as a number of at least 0."""
-        return number_of(self.view.properties, name)
-
-    def number_or(self, name: str, default: int) -> int:
-        """Return a property as a number of at least 0, ``default`` if absent."""
-        return self.number(name) if name in self.view.properties else default
-
-    def flag(self, name: str) -> bool:
-        """Return a property as a bool; False if absent."""
-        text = self.text(name).lower()
-        if text not in ("", "true", "false"):
-            raise refusal(MALFORMED, f"{name} is {text[:40]!r}, not true or false")
-        return text == "true"
-
-
-class Postponed(Alarm):
-    """Requests that wait until the disk has caught up."""
-
-    def __init__(self, context: BrokerContext, unsynced: UnsyncedBytes) -> None:
-        self._context: Final[BrokerContext] = context
-        self._unsynced: Final[UnsyncedBytes] = unsynced
-        self._postponed: Final[deque[Request]] = deque()
-        self.control: Control | None = None
-
-    def waits(self) -> bool:
-        """Return True if writing requests must wait."""
-        return self._unsynced.is_full() or len(self._postponed) > 0
-
-    def add(self, request: Request) -> None:
-        """Let a request wait.
-
-        Raises:
-            ControlRefusal: too many requests of the connection wait.
-        """
-        if sum([1 for waiting in self._postponed if waiting.state is request.state]) >= MAX_POSTPONED:
-            raise refusal(LIMIT, f"the disk is behind, and {MAX_POSTPONED} requests wait for it: try again later")
-        if not self._postponed:
-            self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
-        self._postponed.append(request)
-
-    def wake(self) -> None:
-        """Carry out waiting requests as long as the disk has room."""
-        while self._postponed and not self._unsynced.is_full():
-            request = self._postponed.popleft()
-            if self.control is not None:
-                self.control.go_on(request)
-        if self._postponed:
-            self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
 
 
 class LaterAnswer(LateAnswer):
@@ -175,7 +80,7 @@ class LaterAnswer(LateAnswer):
         self._control.answer_late(self._request, text.encode("utf-8", "replace"), now)
 
 
-class Control(ControlTaker, CommitFollower, RemovalFollower):
+class Control(ControlTaker, CommitFollower, RemovalFollower, PostponedTaker):
     """Carries out and answers requests."""
 
     def __init__(
@@ -206,7 +111,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower):
         self._usage: Final[MemoryUsage] = usage
         self._ids: Final[IdGenerator] = ids
         self._postponed: Final[Postponed] = Postponed(context, unsynced)
-        self._postponed.control = self
+        self._postponed.taker = self
         self.reporter: NetworkReporter | None = None  # set by a service that knows links
         self.questions: NetworkQuestions | None = None  # likewise
         self.gossip: NetworkGossip | None = None  # likewise
