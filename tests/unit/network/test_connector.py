@@ -211,13 +211,15 @@ def test_a_gossip_connector_that_others_have_linked_is_not_looking_for_brokers()
     assert [view.state for view in connector.views()] == ["stopped"]
     connector.is_started = True
     assert [view.state for view in connector.views()] == ["looking"]
-    agent.tick(0.0, {}, frozenset({"b"}))
+    agent.tick(0.0, {}, frozenset({"stranger"}))  # a duplex link of a broker that does not gossip
+    assert [view.state for view in connector.views()] == ["looking"]
+    agent.tick(0.0, {"b": ()}, frozenset({"b"}))
     assert connector.views() == []  # the link of b is a view of its own
     agent.tick(1.0, {}, frozenset())
     assert [view.state for view in connector.views()] == ["looking"]
     assert connector._discovered is not None
     connector._discovered.on_found("tcp://127.0.0.1:2")  # to which the login of the connector is not sent
-    agent.tick(2.0, {}, frozenset({"b"}))
+    agent.tick(2.0, {"b": ()}, frozenset({"b"}))
     assert [(view.uri, view.state) for view in connector.views()] == [("tcp://127.0.0.1:2", "waiting")]
 
 

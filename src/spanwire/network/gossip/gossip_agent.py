@@ -38,6 +38,7 @@ class GossipAgent:
         self._seeds: Final = seeds
         self._plan: Final = LinkPlan(gossip.members.name, settings, duplex, retry, links)
         self._seen = Seen()
+        self._is_linked_by_members = False
 
     def is_served(self, name: str) -> bool:
         """Return True if the broker ``name`` has a link to this broker with precedence over a link from here."""
@@ -45,8 +46,11 @@ class GossipAgent:
 
     @property
     def is_linked_by_others(self) -> bool:
-        """True if members have opened duplex links to this broker, so that it needs none of its own to them."""
-        return self._duplex and bool(self._seen.accepted)
+        """True if members have opened duplex links to this broker, so that it needs none of its own to them.
+
+        A duplex link of a broker that does not gossip says nothing of the members.
+        """
+        return self._duplex and self._is_linked_by_members
 
     async def start(self) -> None:
         """Begin to link."""
@@ -75,6 +79,7 @@ class GossipAgent:
         links = {uri: peer.name for uri, link in self._links.links.items() if (peer := link.peer()) is not None}
         seeds = frozenset(link.running_remote for link in self._seeds()) - {""}
         self._seen = Seen(links, seeds, accepted)
+        self._is_linked_by_members = not accepted.isdisjoint(members)
         for seed in self._seeds():
             seed.make_way()
         self._plan.tick(now, members, self._seen)
