@@ -171,26 +171,35 @@ class Client:
         """The broker stops."""
 
     def sends(
-        self, destination: str, text: str, *, persistent: bool = True, properties: dict[str, int] | None = None
+        self,
+        destination: str,
+        text: str,
+        *,
+        persistent: bool = True,
+        properties: dict[str, int] | None = None,
+        group: str | None = None,
     ) -> Message:
-        """One text message."""
-        message = self._made(destination, text, persistent, properties)
+        """One text message, of a message ``group`` if there is one."""
+        message = self._made(destination, text, persistent, properties, group)
         self._hand_in(message, text)
         return message
 
     def forwards(self, destination: str, text: str, path: tuple[str, ...]) -> None:
         """One text message that came through the brokers of ``path``, from a client that is a bridge."""
-        message = self._made(destination, text, True, None)
+        message = self._made(destination, text, True, None, None)
         message.broker_path = path
         self._hand_in(message, text)
 
-    def _made(self, destination: str, text: str, persistent: bool, properties: dict[str, int] | None) -> Message:
+    def _made(
+        self, destination: str, text: str, persistent: bool, properties: dict[str, int] | None, group: str | None
+    ) -> Message:
         site = self.site
         self._sequence += 1
         view = MessageView(TEXT, parse_destination(destination), MessageId(self._producer, self._sequence))
         view.persistent = persistent
         view.timestamp_ms = site.network.now.wall_ms
         view.body = text.encode()
+        view.group_id = group
         view.properties = {name: (INT_VALUE, value) for name, value in (properties or {}).items()}
         return site.formats.format(FORMAT_OPENWIRE_10).encode_from_view(view)
 
@@ -293,7 +302,9 @@ class Site:
         virtual: VirtualSettings | None = None,
         upkeep: UpkeepSettings | None = None,
         broker_name: str = "",
+        advisories: bool = True,
     ) -> None:
+        self._has_advisories = advisories
         self.broker_name = broker_name or f"broker{name}"
         self.network = network
         self.name = name
@@ -336,7 +347,7 @@ class Site:
             self.journal,
             self.formats,
             BrokerSettings(
-                advisory_format=advisories,
+                advisory_format=advisories if self._has_advisories else None,
                 authenticator=authenticator,
                 authorizer=authorizer,
                 policies=self._policies,

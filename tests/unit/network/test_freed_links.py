@@ -91,6 +91,45 @@ def test_a_queue_whose_consumers_are_not_heard_of_goes_when_it_is_listed_as_stat
     assert inbox.texts == ["one"]
 
 
+def test_a_broker_without_advisories_is_heard_of_with_them_or_needs_no_advisories_for_a_static_queue() -> None:
+    for advisories, static in ((False, ()), (True, ()), (False, (parse_destination(Q),))):
+        network = Network()
+        a, b = network.site("A"), network.site("B", advisories=advisories)
+        link = network.link(a, b, BridgeSettings(name="toB", static=static))
+        inbox = b.client().consumes(Q)
+        network.settles()
+        producer = a.client()
+        producer.sends(Q, "one")
+        network.settles()
+        if advisories or static:
+            assert inbox.texts == ["one"]
+        else:
+            answer = why(a, id_of(producer), link)
+            assert answer.cause == cause.NO_DEMAND
+            assert "advisorySupport is off there" in said(answer)
+            assert "list it in staticallyIncludedDestinations of network connector toB" in said(answer)
+
+
+def test_a_message_for_a_broker_of_the_same_id_goes_when_one_of_them_gets_another() -> None:
+    for far in ("A", "B"):
+        network = Network()
+        a, b = network.site("A"), network.site(far)
+        link = network.link(a, b, BridgeSettings(name="toB"))
+        inbox = b.client().consumes(Q)
+        for _ in range(6):
+            link.turn()
+        producer = a.client()
+        producer.sends(Q, "one")
+        if far == "A":
+            a.store_turn()
+            answer = why(a, id_of(producer), link)
+            assert answer.cause == cause.LINK_DOWN
+            assert "the remote broker is this broker itself, or one with the same brokerId" in said(answer)
+        else:
+            network.settles()
+    assert inbox.texts == ["one"]
+
+
 def test_a_queue_that_the_included_destinations_lack_goes_when_they_have_it() -> None:
     other = (parse_destination("queue://OTHER"),)
     for included in (other, (*other, parse_destination(Q))):

@@ -14,6 +14,7 @@ from spanwire.broker.explanation.explanation import (
     Explanation,
     age_text,
     counted,
+    quoted,
 )
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -117,6 +118,30 @@ def advise_link(explanation: Explanation, link: LinkDescription, cause: str, des
         explanation.advise(
             f"start a consumer of {destination.qualified_name} at {location} or beyond, or list it in "
             f"staticallyIncludedDestinations of network connector {name}"
+        )
+        explanation.advise(
+            f"if one consumes there, the user of network connector {name} lacks the right to read ActiveMQ.Advisory.> "
+            f"at {location}, or advisorySupport is off there"
+        )
+
+
+def advise_window(explanation: Explanation, link: LinkDescription, destination: Destination) -> None:
+    """Add the remedies for a window of a link that is full: the remote broker does not answer, or answers late."""
+    name, location = quoted(link.name), link.remote or link.uri
+    there = f", and spanwire why queue {quoted(destination.name)} at {location}" if destination.is_queue else ""
+    explanation.advise(f"see what broker {location} waits for: spanwire why link {name} here{there}")
+    explanation.advise(f"if the link is only slow, raise prefetchSize of network connector {link.name}")
+    explanation.advise(f"to let other consumers have its messages, stop it: spanwire link stop {name}")
+
+
+def advise_held(explanation: Explanation, link: LinkDescription, prefetch: int) -> None:
+    """Add the remedy for a link that takes no message: its prefetch is 0, or an operator drains it."""
+    if prefetch == 0:
+        explanation.advise(f"set prefetchSize of network connector {link.name} to 1 or more")
+    else:
+        explanation.advise(
+            f"wait for the end of the drain; a link that was stopped after it is started by spanwire link start "
+            f"{quoted(link.name)}"
         )
 
 

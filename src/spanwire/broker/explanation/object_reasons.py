@@ -17,6 +17,7 @@ from spanwire.broker.explanation.explanation import (
     NO_DEMAND,
     NO_MEMORY,
     NO_SUBSCRIBER,
+    NOT_PULLING,
     NOT_READING,
     NOT_STARTED,
     REFUSED,
@@ -30,7 +31,7 @@ from spanwire.broker.explanation.explanation import (
     since_text,
     wall_of,
 )
-from spanwire.broker.explanation.links import RUNNING, LinkDescription, add_links
+from spanwire.broker.explanation.links import RUNNING, LinkDescription, add_links, advise_window
 from spanwire.broker.explanation.queue_reasons import QueueReasons
 from spanwire.broker.explanation.verdicts import consumer_text, window_text
 from spanwire.broker.queue.queue import Queue
@@ -41,6 +42,10 @@ from spanwire.model.message import Message
 
 LONG_S: Final = (
     30.0  # seconds without an acknowledgement after which a consumer is named, ActiveMQ's maxTimeSinceLastAck
+)
+PULL_ADVICE: Final = (
+    "a client gets a message with each receive(); a bridge of another broker asks for none: set prefetchSize of its "
+    "network connector to 1 or more"
 )
 
 
@@ -161,34 +166,10 @@ class ObjectReasons:
         """Return why a connection does not send or receive."""
         now = self._now
         where = f"connection {state.connection_id}"
-        out = [one for consumer in state.consumers.values() for one in consumer.in_flight.all_out()[:1]]
         transactions = [*state.transactions.values(), *state.branches.values()]
-        if not state.output.writable:
-            cause, sentence = NOT_READING, f"{where} does not read: {state.output.unsent_bytes} bytes wait for it"
-            advice = "the client hangs, or its network is broken: look at its threads"
-        elif state.parked:
-            first = state.parked[0]
-            name = first.destination.name.qualified_name
-            cause = NO_MEMORY
-            sentence = (
-                f"{counted(len(state.parked), 'send')} of {where} wait for room in {name}{since_text(first.since, now)}"
-            )
-            advice = f"spanwire why message {first.message.message_id}"
-        elif any(not consumer.started for consumer in state.consumers.values()):
-            cause, sentence = NOT_STARTED, f"{where} has consumers that are not started"
-            advice = "the client must call start() of its connection"
-        elif any(one.began_at for one in transactions):
-            oldest = min([one.began_at for one in transactions if one.began_at])
-            cause, sentence = TRANSACTION, f"{where} has an open transaction{since_text(oldest, now)}"
-            advice = "the client must commit or roll back"
-        elif out:
-            first_out = min([one.dispatched_at for one in out])
-            cause = UNACKNOWLEDGED
-            sentence = f"{where} has messages unacknowledged, the oldest{since_text(first_out, now)}"
-            advice = "the client must acknowledge"
-        else:
-            cause, sentence = HEALTHY, f"nothing holds {where} up"
-            advice = ""
+        cause, sentence, advice = self._of_requests(state, where)
+        if cause == HEALTHY:
+            cause, sentence, advice = self._of_consumers(state, where)
         explanation = Explanation(subject, cause, sentence)
         info = state.info
         client = f"client {info.client_id}, " if info.client_id else ""
@@ -205,6 +186,47 @@ class ObjectReasons:
         if cause not in (HEALTHY, NO_MEMORY):
             explanation.advise(f"if it hangs, close it: spanwire disconnect {state.connection_id}")
         return explanation
+
+    def _of_requests(self, state: ConnectionState, where: str) -> tuple[str, str, str]:
+        """Return cause, sentence and advice for output and sends of a connection that wait."""
+        if not state.output.writable:
+            return (
+                NOT_READING,
+                f"{where} does not read: {state.output.unsent_bytes} bytes wait for it",
+                "the client hangs, or its network is broken: look at its threads",
+            )
+        if state.parked:
+            first = state.parked[0]
+            name, since = first.destination.name.qualified_name, since_text(first.since, self._now)
+            sentence = f"{counted(len(state.parked), 'send')} of {where} wait for room in {name}{since}"
+            return NO_MEMORY, sentence, f"spanwire why message {first.message.message_id}"
+        return HEALTHY, "", ""
+
+    def _of_consumers(self, state: ConnectionState, where: str) -> tuple[str, str, str]:
+        """Return cause, sentence and advice for consumers and transactions of a connection."""
+        now, consumers = self._now, list(state.consumers.values())
+        if any(not one.started for one in consumers):
+            sentence = f"{where} has consumers that are not started"
+            return NOT_STARTED, sentence, "the client must call start() of its connection"
+        waiting = sum([len(one.pending) for one in consumers if one.pulls and one.pulled == 0])
+        if waiting > 0:
+            text = counted(waiting, "message")
+            return NOT_PULLING, f"{where} has consumers with prefetch 0, and asks for none of {text}", PULL_ADVICE
+        began = [one.began_at for one in (*state.transactions.values(), *state.branches.values()) if one.began_at]
+        if began:
+            sentence = f"{where} has an open transaction{since_text(min(began), now)}"
+            return TRANSACTION, sentence, "the client must commit or roll back"
+        out = [one.dispatched_at for consumer in consumers for one in consumer.in_flight.all_out()[:1]]
+        if out:
+            sentence = f"{where} has messages unacknowledged, the oldest{since_text(min(out), now)}"
+            return UNACKNOWLEDGED, sentence, "the client must acknowledge"
+        return HEALTHY, f"nothing holds {where} up", ""
+
+    def _full_windows(self, link: LinkDescription) -> list[Subscription]:
+        """Return the consumers of a link's bridge that have no room until the remote broker answers."""
+        state = self._parts.connections.find(link.connection_id)
+        consumers = [] if state is None else list(state.consumers.values())
+        return [one for one in consumers if one.in_flight.all_out() and not one.can_take()]
 
     def link(self, link: LinkDescription, subject: str) -> Explanation:
         """Return why messages do not cross a link."""
@@ -225,6 +247,19 @@ class ObjectReasons:
         elif not link.destinations:
             explanation = Explanation(subject, NO_DEMAND, f"{title} runs, and no consumer beyond it wants anything")
             explanation.advise("start consumers there; advisorySupport must be on at the remote broker")
+            explanation.advise(
+                f"if there are consumers, the user of network connector {link.name} lacks the right to read "
+                f"ActiveMQ.Advisory.> at {link.remote}"
+            )
+        elif full := self._full_windows(link):
+            first = full[0]
+            out = counted(sum(one.dispatched_count for one in full), "message")
+            since = since_text(first.in_flight.all_out()[0].dispatched_at, now)
+            explanation = Explanation(subject, WINDOW_FULL, f"broker {link.remote} has not answered {out}{since}")
+            for held in full[:MAX_NAMED]:
+                text = f"{held.info.destination.qualified_name}: {window_text(held, now)}"
+                explanation.saw(text, consumer_text(held), now.wall_ms)
+                advise_window(explanation, link, held.info.destination)
         else:
             explanation = Explanation(subject, HEALTHY, f"{title} runs for {age}")
         explanation.saw(f"{link.state} for {age}, address {link.uri}", title, now.wall_ms - round(link.since_s * 1000))

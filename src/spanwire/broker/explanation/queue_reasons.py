@@ -34,13 +34,21 @@ from spanwire.broker.explanation.explanation import (
     quoted,
     since_text,
 )
-from spanwire.broker.explanation.links import LinkDescription, add_conduit, add_links, advise_link
+from spanwire.broker.explanation.links import (
+    LinkDescription,
+    add_conduit,
+    add_links,
+    advise_held,
+    advise_link,
+    advise_window,
+)
 from spanwire.broker.explanation.verdicts import Verdict, Verdicts, consumer_text, window_text
 from spanwire.broker.queue import inspection as inspected
 from spanwire.broker.queue.inspection import QueueInspection
 from spanwire.broker.queue.queue import Queue
 from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.environment import Time
+from spanwire.model.info import ConsumerInfo
 from spanwire.model.message import Message
 
 RELEASE: Final = "spanwire pipeline release"
@@ -216,11 +224,15 @@ class QueueReasons:
         cause, info = verdict.cause, verdict.subscription.info
         who = f"consumer {info.consumer_id}"
         name = queue.name.qualified_name
+        link = self._link_of(info)
         if cause in (TTL, PATH):
-            for link in self._links:
-                if link.connection_id == info.consumer_id.connection_id:
-                    advise_link(explanation, link, cause, queue.name)
+            if link is not None:
+                advise_link(explanation, link, cause, queue.name)
             explanation.advise(f"start a consumer of {name} at this broker")
+        elif link is not None and cause in (WINDOW_FULL, NOT_READING):
+            advise_window(explanation, link, queue.name)
+        elif link is not None and cause == NOT_PULLING:
+            advise_held(explanation, link, info.prefetch_size)
         elif cause in (WINDOW_FULL, NOT_READING):
             explanation.advise(
                 f"see what {who} does: it must acknowledge; spanwire why connection {info.consumer_id.connection_id}"
@@ -230,6 +242,12 @@ class QueueReasons:
             )
         elif cause in ADVICE:
             explanation.advise(ADVICE[cause].format(who=who, name=name))
+
+    def _link_of(self, info: ConsumerInfo) -> LinkDescription | None:
+        """Return the link whose bridge has the consumer; None for the consumer of a client."""
+        if not info.network_subscription:
+            return None
+        return next((one for one in self._links if one.connection_id == info.consumer_id.connection_id), None)
 
     def _describe(self, explanation: Explanation, reference: MessageReference, where: str, ahead: int) -> None:
         """Add headers and state of the message."""

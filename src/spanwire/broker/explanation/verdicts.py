@@ -136,6 +136,8 @@ class Verdicts:
         if subscription.pulls:
             if subscription.pulled > 0:
                 return DISPATCHING, "it waits for a message"
+            if subscription.info.network_subscription:
+                return NOT_PULLING, held_text(subscription)
             return NOT_PULLING, "its prefetch is 0, and it asks for no message now"
         if subscription.can_take():
             return DISPATCHING, "it has room"
@@ -150,6 +152,13 @@ def window_text(subscription: Subscription, now: Time) -> str:
     window = subscription.prefetch_size + subscription.in_flight.extension
     text = f"its window is full{since_text(newest, now)}: {len(out)} of {window} messages are unacknowledged"
     return text + (f", the oldest{since_text(oldest, now)}" if oldest else "")
+
+
+def held_text(subscription: Subscription) -> str:
+    """Return in words why the consumer of a bridge takes nothing. Its window is closed while its link is drained."""
+    if subscription.info.prefetch_size == 0:
+        return "its prefetchSize is 0, and a bridge asks for no messages"
+    return "its link takes no further messages: it is being drained, or the consumers beyond it have gone"
 
 
 def consumer_text(subscription: Subscription) -> str:

@@ -48,6 +48,9 @@ from spanwire.protocols.openwire.inactivity import InactivityMonitor
 
 START_DEADLINE: Final = 15.0  # seconds from connect to RUNNING; ActiveMQ waits as long for a WireFormatInfo
 ADVISORY_DEADLINE: Final = 60.0  # seconds; a broker with consumers has announced them by then
+SUBSCRIPTION_REQUEST: Final = (
+    "subscription to advisories, for which the connector's user needs the right to read ActiveMQ.Advisory.> there"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -396,7 +399,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     def _on_exception(self, command: wire.ExceptionResponse, now: Time) -> None:
         if self.forwarder is None or not self.forwarder.on_refusal(command, now):
-            request = "login" if command.correlation_id == self._login_id else "subscription to advisories"
+            request = "login" if command.correlation_id == self._login_id else SUBSCRIPTION_REQUEST
             self._fail(
                 Event.REFUSED, f"the remote broker refused the {request}: {refusal_text(command.exception)}", now
             )
