@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spanwire.client import blocking
 from tests.support.broker_process import BrokerProcess
@@ -68,6 +68,34 @@ def test_a_cursor_feeds_a_stream_and_keeps_what_is_not_committed(
     other_writer = other.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     with pytest.raises(StreamingQueryException, match=f"belongs to the cursor '{name}', not to the cursor 'other'"):
         run_to_the_end(other_writer)
+
+
+def test_a_cursor_with_a_selector_feeds_a_stream_and_leaves_the_rest_to_others(
+    spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    url, name = spanwire.openwire_uri(), f"MIXED.{tmp_path.name}"
+    send(url, name, numbered(2500))
+    options = {"url": url, "destination": name, "cursor": name, "selector": "n >= 2000 OR n < 10"}
+    stream = spark.readStream.format("spanwire").options(**options, maxRowsPerBatch="200").load()
+    seen: dict[int, list[list[int]]] = {}
+
+    def keep(frame: DataFrame, batch: int) -> None:
+        seen.setdefault(batch, []).append(
+            sorted(row["n"] for row in frame.selectExpr("CAST(properties.n AS INT) AS n").collect())
+        )
+        if batch == 1 and len(seen[batch]) == 1:
+            raise ValueError("as if the driver had been killed after the batch, before it wrote that")
+
+    writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(StreamingQueryException, match="as if the driver"):
+        run_to_the_end(writer)
+    send(url, name, numbered(5))
+    run_to_the_end(writer)
+    first, *others = seen[1]
+    assert others == [first]
+    moved = [number for batch in seen for number in seen[batch][-1]]
+    assert sorted(moved) == sorted([*range(10), *range(2000, 2500), *range(5)])
+    assert numbers(url, name) == list(range(10, 2000))
 
 
 @pytest.mark.parametrize("way", [pytest.param("auto", marks=pytest.mark.smoke), "ledger"])

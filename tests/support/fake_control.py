@@ -53,7 +53,9 @@ class FakeControl:
         self.steps = 0
         self.stop: Callable[[int, bool], None] = lambda step, is_done: None
 
-    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Reservation:
+    def open_cursor(
+        self, name: str, queue: str, run: str, *, exclusive: bool = False, selector: str = ""
+    ) -> Reservation:
         number = self._begin()
         found = self.cursors.setdefault(name, FakeCursor(0, ""))
         if found.run != run:

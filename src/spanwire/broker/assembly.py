@@ -173,7 +173,7 @@ class BrokerAssembly:
                 self._settings.scheduler, context, self._policies, self.usage, self.router, self.flow, formats,
                 access, self.dead_letters, unsynced, self.producer_audit, self._ids,
             )  # fmt: skip
-        self.cursors = Cursors(context, self.map, self.destinations, access, unsynced, self.flow)
+        self.cursors = Cursors(context, self.map, self.destinations, access, unsynced, self.flow, self._values)
         self.sinks = Sinks(context, access, self.flow, unsynced, CONTROL)
         self.statuses = PublishedStatuses(context, access, CONTROL)
         self.producer_registry = ProducerRegistry(self.map, self.destinations, access, self.advisories)

@@ -287,15 +287,9 @@ def _check_cursor(options: ReadOptions) -> None:
         raise ConfigurationError("spanwire: a cursor does not support AT_MOST_ONCE; use a stagingDirectory")
     if options.destination.kind == TOPIC and options.subscription is None:
         raise ConfigurationError("spanwire: a cursor reads a durable subscription; set subscription and clientId")
-    if options.selector is not None and options.destination.is_queue:
-        raise ConfigurationError(
-            "spanwire: a cursor reads a queue as a whole; have the broker put what the selector wants into a queue of "
-            "its own with a compositeQueue and a filteredDestination, read a durable subscription with this selector, "
-            "or use a stagingDirectory"
-        )
     if options.has_many_sources and not options.brokers:
         raise ConfigurationError(
-            "spanwire: a cursor reads one queue or subscription as a whole; name the broker by the "
+            "spanwire: a cursor reads one queue or subscription; name the broker by the "
             "option brokers to read several queues, or use a stagingDirectory"
         )
 

@@ -500,8 +500,6 @@ def test_a_cursor_is_refused_a_selector_that_its_source_does_not_have() -> None:
         program.asks("open", **names, subscription="eu")
     with pytest.raises(Refused, match="malformed: the durable subscription all of client client has no selector"):
         program.asks("open", **names, subscription="all")
-    with pytest.raises(Refused, match="malformed: a cursor reads a queue as a whole; have a compositeQueue"):
-        program.asks("open", cursor="c", queue="Q", run="r1", selector="region = 'US'")
     assert program.cursors() == []
 
 

@@ -100,8 +100,25 @@ def test_a_cursor_asks_for_the_selector_of_its_subscription(broker: Broker) -> N
             control.open_subscription_cursor("d", "me", "eu", "r1", selector="region = 'US'")
         with connection.session() as session:
             session.create_durable_subscriber("topic://T", "all").close()
-        with pytest.raises(ControlError, match="this broker's version does not compare selectors"):
+        with pytest.raises(ControlError, match="this broker's version knows no selectors"):
             ControlOfAnOldBroker(connection).open_subscription_cursor("e", "me", "all", "r1", selector="a = 1")
+
+
+def test_a_cursor_on_a_queue_holds_what_its_selector_chooses(connection: blocking.Connection) -> None:
+    with connection.session() as session:
+        producer = session.create_producer("queue://MIXED")
+        for number in range(1000):
+            producer.send(f"m{number}", {"n": number})
+    control = Control(connection)
+    assert control.open_cursor("few", "MIXED", "r1", selector="n >= 990") == Reservation(1, 0, 0)
+    assert control.reserve("few", 1, 100) == Reservation(1, 0, 10, 0)
+    assert [message.text for _, message in control.read_range("few", 1, 0, 10)] == [f"m{n}" for n in range(990, 1000)]
+    with pytest.raises(ControlError, match=r"^malformed: cursor few of queue://MIXED has the selector n >= 990, not"):
+        control.open_cursor("few", "MIXED", "r2", selector="n > 990")
+    with pytest.raises(ControlError, match="this broker's version knows no selectors"):
+        ControlOfAnOldBroker(connection).open_cursor("old", "MIXED", "r1", selector="n > 1")
+    assert control.acknowledge("few", 1, 10) == Reservation(1, 10, 10)
+    assert received(connection, "MIXED") == [f"m{number}" for number in range(990)]
 
 
 def test_what_is_refused_has_its_class_and_its_word(connection: blocking.Connection) -> None:

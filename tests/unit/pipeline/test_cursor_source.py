@@ -246,6 +246,45 @@ def test_a_subscription_is_opened_with_the_selector_that_it_must_have() -> None:
     assert list(broker.cursors) == ["me/s/c?a = 1"]
 
 
+class Searching(FakeControl):
+    """A broker that looks at one part of a long queue for each request: the third part has a match."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = [2, 1, 0]
+        self.selector = ""
+
+    def open_cursor(
+        self, name: str, queue: str, run: str, *, exclusive: bool = False, selector: str = ""
+    ) -> Reservation:
+        self.selector = selector
+        return super().open_cursor(name, queue, run, exclusive=exclusive)
+
+    def reserve(
+        self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
+    ) -> Reservation:
+        left = self.left.pop(0) if self.left else 0
+        if left == 0:
+            self.waiting = ["match"]
+        found = super().reserve(name, epoch, messages, max_bytes=max_bytes, acknowledge=acknowledge)
+        return Reservation(found.epoch, found.start, found.end, left)
+
+
+def test_a_bounded_source_with_a_selector_asks_until_all_was_looked_at() -> None:
+    broker = Searching()
+    source = reading(broker, selector="a = 1")
+    assert source.begin() == 0
+    assert broker.selector == "a = 1"
+    source.stop_at_current_end()
+    assert source.next_end(0, 10) == 1
+
+
+def test_an_endless_source_with_a_selector_asks_once_for_a_batch() -> None:
+    broker = Searching()
+    source = reading(broker, selector="a = 1")
+    assert [source.next_end(0, 10) for _ in range(3)] == [0, 0, 1]
+
+
 def test_rows_come_in_order_with_the_number_that_the_broker_gives() -> None:
     portions = [[raw(0), raw(1)], [], [raw(2)]]
     rows = [row for batch in record_batches(options(), portions) for row in batch.to_pylist()]

@@ -55,11 +55,7 @@ def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
         ({"destination": "Q", "cursor": "it's"}, "it has at most 100 characters and no quote"),
         ({"destination": "Q", "cursor": "c" * 101}, "it has at most 100 characters and no quote"),
         ({"destination": "Q", "cursor": "c", "stagingDirectory": "/s"}, "a cursor stages no messages"),
-        (
-            {"destination": "Q", "cursor": "c", "selector": "a = 1"},
-            "a cursor reads a queue as a whole; have the broker",
-        ),
-        ({"destination": "A.>", "cursor": "c"}, "a cursor reads one queue or subscription as a whole"),
+        ({"destination": "A.>", "cursor": "c"}, "a cursor reads one queue or subscription; name"),
         (
             {"destination": "Q", "cursor": "c", "qualityOfServiceMode": "AT_MOST_ONCE"},
             "a cursor does not support AT_MOST_ONCE",

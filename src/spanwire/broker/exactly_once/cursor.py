@@ -12,6 +12,7 @@ from array import array
 from typing import Final
 
 from spanwire.broker.exactly_once.reservations.reserved_messages import ReservedMessages, runs_of, sequences_of
+from spanwire.broker.exactly_once.reservations.search import Search
 from spanwire.broker.metadata import CURSORS, MetadataRecord
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import FENCED, NOT_HELD, ControlRefusal, refusal, unreadable
@@ -50,7 +51,19 @@ class Cursor:
         self.reserved: ReservedMessages = ReservedMessages(0)
         self.recovered: array[int] = array("q")
         self.source: Queue | None = None
-        self.selector = ""  # of the durable subscription, once opened
+        self.selector = ""  # of a queue's cursor, or of the durable subscription once opened
+        self.search: Search | None = None  # in the queue, once it has begun
+
+    @property
+    def searches(self) -> bool:
+        """True if the cursor chooses messages of its queue by a selector."""
+        return self.destination.kind == QUEUE and self.selector != ""
+
+    def waiting(self) -> int:
+        """Return the number of messages behind those that are held; with a selector, of those not looked at yet."""
+        if self.search is not None:
+            return self.search.left
+        return 0 if self.source is None else self.source.waiting()
 
     def check_epoch(self, epoch: int) -> None:
         """Raise `ControlRefusal` unless ``epoch`` is the current epoch."""
@@ -92,6 +105,8 @@ class Cursor:
             "from": reserved.first + without,
             "held": runs_of(reserved.sequences[without:]),
         }
+        if self.searches:
+            fields["selector"] = self.selector
         return MetadataRecord(
             CURSORS, self.name.encode("utf-8"), json.dumps(fields, separators=(",", ":")).encode("ascii")
         )
@@ -138,6 +153,8 @@ def decode_cursor(key: bytes, value: bytes) -> Cursor:
         cursor.past_runs = past
         cursor.user = user
         cursor.released = released
+        selector: str = record.get("selector", "")
+        cursor.selector = selector
         cursor.reserved = ReservedMessages(first)
         cursor.recovered = sequences_of(runs)
         return cursor

@@ -9,27 +9,33 @@ cursor: reserved messages stay reserved until the program or an operator release
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from typing import Final
+
+from mypy_extensions import trait
 
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.xa_branch import without
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.exactly_once.cursor import ACKNOWLEDGED, RESERVED, RETURNED, Cursor, decode_cursor, with_past
 from spanwire.broker.exactly_once.reservations.reservation import Reservation, put_back
 from spanwire.broker.exactly_once.reservations.reserved_messages import MAX_RESERVED, ReservedMessages
+from spanwire.broker.exactly_once.reservations.search import Search, SearchFollower
 from spanwire.broker.metadata import CURSORS, MetadataRecord, check_metadata
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import ADMIN
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
+from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, ControlRefusal, refusal
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.durable_subscription import subscription_key
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY
+from spanwire.selector.cache import SelectorCache
 
 MAX_CURSORS: Final = 1_000  # cursors of one broker, including released cursors
 LIGHT_RESERVED: Final = 1_000  # reserved messages of a cursor that may change while the disk is behind: some 50 KiB
@@ -39,7 +45,16 @@ PRIORITIES: Final = 10
 logger = logging.getLogger(__name__)
 
 
-class Cursors:
+@trait
+class CursorFollower:
+    """Takes what was reserved for a request that had to wait for a search."""
+
+    @abstractmethod
+    def on_reserved(self, cursor: Cursor, has_room: bool) -> None:
+        """Take the end of a search. Without ``has_room`` the store had no room, and the cursor holds nothing."""
+
+
+class Cursors(SearchFollower):
     """Finds cursors by name and checks rights. `Control` decodes the requests."""
 
     def __init__(
@@ -50,6 +65,7 @@ class Cursors:
         access: AccessControl,
         unsynced: UnsyncedBytes,
         flow: FlowControl,
+        values: MessageEvaluationContext,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -57,10 +73,17 @@ class Cursors:
         self._access: Final[AccessControl] = access
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._flow: Final[FlowControl] = flow
+        self._values: Final[MessageEvaluationContext] = values
+        self._selectors: Final[SelectorCache] = SelectorCache()
         self._cursors: Final[dict[str, Cursor]] = {}
+        self.follower: CursorFollower | None = None  # answers the requests that wait for a search
 
-    def open_on_queue(self, state: ConnectionState, name: str, queue: Destination, run: str, exclusive: bool) -> Cursor:
+    def open_on_queue(
+        self, state: ConnectionState, name: str, queue: Destination, run: str, exclusive: bool, selector: str
+    ) -> Cursor:
         """Create the cursor ``name`` or take the cursor over for ``run``.
+
+        ``selector`` chooses the messages, empty for all. Only a released cursor may get another one.
 
         Raises:
             JmsError: the request is refused.
@@ -69,15 +92,24 @@ class Cursors:
         if queue.kind != QUEUE or queue.is_pattern or queue.is_composite:
             raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {queue} is none")
         self._check(state, queue)
+        if selector:
+            self._selectors.parse(selector)
         cursor = self._known(state, name, queue)
         if cursor is None:
             cursor = Cursor(name, queue, queue.qualified_name, exclusive)
+        elif selector != cursor.selector and not cursor.released:
+            has = f"the selector {cursor.selector[:80]}" if cursor.selector else "no selector"
+            raise refusal(
+                MALFORMED,
+                f"cursor {name} of {cursor.shown} has {has}, not {selector[:80] or 'none'}: release it first, or "
+                "choose another name",
+            )
         source = cursor.source
         if source is None:
             destination = self._destinations.ensure(state, queue)
             assert isinstance(destination, Queue)
             source = destination
-        return self._opened(state, cursor, source, run, exclusive)
+        return self._opened(state, cursor, source, run, exclusive, selector)
 
     def open_on_subscription(
         self,
@@ -116,7 +148,7 @@ class Cursors:
         if queue is None:
             queue = durable.queue
         cursor.selector = durable.terms.selector or ""
-        return self._opened(state, cursor, queue, run, exclusive)
+        return self._opened(state, cursor, queue, run, exclusive, cursor.selector)
 
     def _known(self, state: ConnectionState, name: str, source: Destination) -> Cursor | None:
         """Return the cursor ``name``, None if unknown, and refuse another source than ``source``.
@@ -130,7 +162,9 @@ class Cursors:
                 raise refusal(MALFORMED, f"cursor {name} reads {known.shown}, and no other; choose another name")
         return known
 
-    def _opened(self, state: ConnectionState, cursor: Cursor, queue: Queue, run: str, exclusive: bool) -> Cursor:
+    def _opened(
+        self, state: ConnectionState, cursor: Cursor, queue: Queue, run: str, exclusive: bool, selector: str
+    ) -> Cursor:
         """Open a cursor.
 
         All checks precede the assignment of the queue, so that a released cursor keeps no queue in use.
@@ -143,6 +177,7 @@ class Cursors:
         if run in cursor.past_runs:
             raise cursor.fenced(f"run {run}")
         others = [other for other in self._of(queue) if other is not cursor]
+        _settle(cursor)
         if others and (exclusive or others[0].exclusive):
             raise refusal(LIMIT, f"cursor {others[0].name} reads {cursor.shown} already: one of both is exclusive")
         after = Cursor(cursor.name, cursor.destination, cursor.shown, exclusive)
@@ -150,6 +185,7 @@ class Cursors:
         after.past_runs = with_past(cursor.run, cursor.past_runs)
         after.run = run
         after.user = state.principal.name
+        after.selector = selector
         after.reserved = cursor.reserved
         metadata_record = _fitting(after)
         if cursor.name not in self._cursors:
@@ -164,6 +200,7 @@ class Cursors:
         cursor.past_runs = after.past_runs
         cursor.run = run
         cursor.user = after.user
+        cursor.selector = selector
         cursor.released = False
         cursor.exclusive = exclusive
         queue.reserve(exclusive)
@@ -174,6 +211,9 @@ class Cursors:
     ) -> Cursor:
         """Acknowledge all numbers below ``acknowledged`` (-1: none), then reserve more messages.
 
+        With a selector the search for these messages begins; `CursorFollower.on_reserved` tells its end. A search that
+        was under way for an earlier request ends before.
+
         Args:
             at_most: messages reserved in all.
             at_most_bytes: approximate bytes reserved in all, 0 for any number.
@@ -182,6 +222,7 @@ class Cursors:
         cursor = self._current(state, name, epoch)
         if not 0 <= at_most <= MAX_RESERVED:
             raise refusal(LIMIT, f"a cursor holds at most {MAX_RESERVED} messages, not {at_most}")
+        _settle(cursor)
         if acknowledged >= 0:
             self._acknowledge(cursor, acknowledged)
         queue = cursor.source
@@ -189,13 +230,33 @@ class Cursors:
         if queue.removed:
             raise refusal(UNKNOWN, f"{cursor.shown} of cursor {name} was removed: release the cursor")
         reservation = Reservation(queue, cursor.reserved, self._context, self._unsynced, self._flow)
+        if cursor.searches:
+            self._search_of(cursor, queue).begin(reservation, at_most, at_most_bytes)
+            return cursor
         before = cursor.reserved.end
         if not queue.paused and reservation.take(at_most, at_most_bytes) > 0:
             self._show(RESERVED, cursor, before, cursor.reserved.end)
             self._put(cursor.metadata_record())
         elif not reservation.has_room and len(cursor.reserved) == 0:
-            raise refusal(LIMIT, f"the store has no room for what is not persistent in {cursor.shown}: ask again later")
+            raise no_room(cursor)
         return cursor
+
+    def _search_of(self, cursor: Cursor, queue: Queue) -> Search:
+        search = cursor.search
+        if search is None:
+            selector = self._selectors.parse(cursor.selector)
+            search = Search(cursor.name, queue, selector, self._values, self._context, self)
+            cursor.search = search
+        return search
+
+    def on_searched(self, name: str, first: int, has_room: bool) -> None:
+        """Record what a search has reserved, and have its request answered."""
+        cursor = self._cursors[name]
+        if cursor.reserved.end > first:
+            self._show(RESERVED, cursor, max(first, cursor.reserved.first), cursor.reserved.end)
+            self._put(cursor.metadata_record())
+        if self.follower is not None:
+            self.follower.on_reserved(cursor, has_room or len(cursor.reserved) > 0)
 
     def acknowledge(self, state: ConnectionState, name: str, epoch: int, end: int) -> Cursor:
         """Remove all messages below the number ``end``."""
@@ -215,6 +276,7 @@ class Cursors:
         if cursor.released and epoch == cursor.epoch - 1:
             return 0  # a repeated request
         cursor.check_epoch(epoch)
+        _settle(cursor)
         reserved = cursor.reserved
         count = len(reserved)
         after = Cursor(cursor.name, cursor.destination, cursor.shown, cursor.exclusive)
@@ -223,6 +285,7 @@ class Cursors:
         after.run = cursor.run
         after.user = cursor.user
         after.released = True
+        after.selector = cursor.selector
         after.reserved = ReservedMessages(reserved.end)
         self._put(_fitting(after))
         self._show(RETURNED, cursor, reserved.first, reserved.end)
@@ -233,6 +296,9 @@ class Cursors:
         assert queue is not None
         queue.cursors -= 1
         queue.visitors -= 1
+        if cursor.search is not None:
+            cursor.search.close()
+            cursor.search = None
         if not queue.removed:
             put_back(queue, reserved, self._context)
             queue.reserve(False)
@@ -409,6 +475,17 @@ class Cursors:
             return self._destinations.recovered(source)
         durable = self._map.durables.get(source.name)
         return None if durable is None else durable.queue
+
+
+def no_room(cursor: Cursor) -> ControlRefusal:
+    """Return the refusal for a cursor whose messages have no room in the store."""
+    return refusal(LIMIT, f"the store has no room for what is not persistent in {cursor.shown}: ask again later")
+
+
+def _settle(cursor: Cursor) -> None:
+    """End a search that is under way with what was found, so that its request is answered first."""
+    if cursor.search is not None:
+        cursor.search.finish()
 
 
 def _fitting(after: Cursor) -> MetadataRecord:

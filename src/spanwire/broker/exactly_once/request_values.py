@@ -34,18 +34,19 @@ def committed(done: Committed) -> Answer:
     return {"messages": (LONG_VALUE, done.messages), "repeated": (BOOLEAN_VALUE, done.repeated)}
 
 
-def queue_of(text: str, selector: str) -> Destination:
+def reserved(cursor: Cursor) -> Answer:
+    """Return the numbers that a cursor holds, and the number of messages behind."""
+    answer = held(cursor, False)
+    answer["waiting"] = (LONG_VALUE, cursor.waiting())
+    return answer
+
+
+def queue_of(text: str) -> Destination:
     """Return the one queue in ``text``.
 
     Raises:
-        JmsError: ``text`` names another destination, or several, or there is a selector.
+        JmsError: ``text`` names another destination, or several.
     """
-    if selector:
-        raise refusal(
-            MALFORMED,
-            "a cursor reads a queue as a whole; have a compositeQueue with a filteredDestination put what the selector "
-            "wants into a queue of its own, and read that one",
-        )
     queue = parse_destination(text)
     if "?" in text or queue.kind != QUEUE or queue.is_pattern or queue.is_composite or is_control(queue):
         raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {text[:40]!r} is none")

@@ -22,11 +22,11 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.exactly_once.batch_targets import BatchTargets
 from spanwire.broker.exactly_once.cursor import Cursor
-from spanwire.broker.exactly_once.cursors import Cursors
+from spanwire.broker.exactly_once.cursors import CursorFollower, Cursors, no_room
 from spanwire.broker.exactly_once.part_names import PartNames
 from spanwire.broker.exactly_once.part_removal import PartRemoval, RemovalFollower, SinkEnd, SinkTakeOver, abort_of
 from spanwire.broker.exactly_once.request import Postponed, PostponedTaker, Request
-from spanwire.broker.exactly_once.request_values import begun, committed, held, queue_of, text_of
+from spanwire.broker.exactly_once.request_values import begun, committed, held, queue_of, reserved, text_of
 from spanwire.broker.exactly_once.sink import PartKey, Sink
 from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
@@ -80,7 +80,7 @@ class LaterAnswer(LateAnswer):
         self._control.answer_late(self._request, text.encode("utf-8", "replace"), now)
 
 
-class Control(ControlTaker, CommitFollower, RemovalFollower, PostponedTaker):
+class Control(ControlTaker, CommitFollower, RemovalFollower, PostponedTaker, CursorFollower):
     """Carries out and answers requests."""
 
     def __init__(
@@ -112,12 +112,14 @@ class Control(ControlTaker, CommitFollower, RemovalFollower, PostponedTaker):
         self._ids: Final[IdGenerator] = ids
         self._postponed: Final[Postponed] = Postponed(context, unsynced)
         self._postponed.taker = self
+        cursors.follower = self
         self.reporter: NetworkReporter | None = None  # set by a service that knows links
         self.questions: NetworkQuestions | None = None  # likewise
         self.gossip: NetworkGossip | None = None  # likewise
         self._connection_id = ""
         self._last_sequence = 0
         self._commits: Final[dict[SinkCommit, Request]] = {}  # under way
+        self._reserves: Final[dict[str, Request]] = {}  # by cursor, waiting for the end of a search
         self._removals: Final[dict[PartRemoval, Request]] = {}  # under way
         self._deferred: Final[dict[str, deque[Request]]] = {}  # waiting requests by sink, while it is closed
 
@@ -194,7 +196,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower, PostponedTaker):
             raise refusal(MALFORMED, "stage belongs into the transaction whose messages are to be staged")
         raise refusal(MALFORMED, f"there is no action {action[:40]!r}")
 
-    def _about_cursor(self, request: Request, action: str) -> Answer:
+    def _about_cursor(self, request: Request, action: str) -> Answer | None:
         state = request.state
         if action == "cursors":
             rows = self._cursors.rows(state, request.name_or_none("cursor"))
@@ -217,15 +219,26 @@ class Control(ControlTaker, CommitFollower, RemovalFollower, PostponedTaker):
             request.number_or("bytes", 0),
             request.number_or("acknowledge", -1),
         )
-        answer = held(cursor, False)
-        answer["waiting"] = (LONG_VALUE, 0 if cursor.source is None else cursor.source.waiting())
-        return answer
+        if cursor.search is not None:
+            self._reserves[name] = request
+            return None
+        return reserved(cursor)
+
+    def on_reserved(self, cursor: Cursor, has_room: bool) -> None:
+        """Answer a request to reserve messages that a selector chooses."""
+        request = self._reserves.pop(cursor.name)
+        if has_room:
+            self._answer(request, reserved(cursor))
+        else:
+            self._refuse(request, no_room(cursor))
 
     def _open(self, request: Request, name: str) -> Cursor:
         state, run, selector = request.state, request.name("run"), request.text("selector")
+        if not selector.strip():
+            selector = ""
         exclusive = request.flag("exclusive")
         if request.text("queue"):
-            return self._cursors.open_on_queue(state, name, queue_of(request.text("queue"), selector), run, exclusive)
+            return self._cursors.open_on_queue(state, name, queue_of(request.text("queue")), run, exclusive, selector)
         client_id, subscription = request.parameter("clientId"), request.parameter("subscription")
         if not client_id or not subscription:
             raise refusal(MALFORMED, "open needs queue, or clientId and subscription")

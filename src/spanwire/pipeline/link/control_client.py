@@ -177,13 +177,30 @@ class Control:
         self._sender: Producer | None = None
         self._last_request = 0
 
-    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Reservation:
+    def open_cursor(
+        self, name: str, queue: str, run: str, *, exclusive: bool = False, selector: str = ""
+    ) -> Reservation:
         """Create or take over the cursor ``name`` on ``queue`` (a name without ``queue://``).
 
+        ``selector`` chooses the messages, empty for all.
+
         Raises:
-            ControlError: the broker refuses the request.
+            ControlError: the broker refuses the request, or is of a version that looks at no selector.
         """
-        return _reservation_of(self._ask("open", {"cursor": name, "queue": queue, "run": run, "exclusive": exclusive}))
+        request: dict[str, Property] = {"cursor": name, "queue": queue, "run": run, "exclusive": exclusive}
+        return self._open(request, selector)
+
+    def _open(self, request: dict[str, Property], selector: str) -> Reservation:
+        if selector:
+            request["selector"] = selector
+        answer = self._ask("open", request)
+        if selector and answer.properties.get("selector") != selector:
+            raise ControlError(
+                "malformed",
+                "this broker's version knows no selectors of cursors; update the broker, or leave the option selector "
+                "out",
+            )
+        return _reservation_of(answer)
 
     def open_subscription_cursor(
         self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False, selector: str = ""
@@ -195,24 +212,18 @@ class Control:
         Raises:
             ControlError: the broker refuses the request, or is of a version that looks at no selector.
         """
-        source = {"clientId": client_id, "subscription": subscription}
-        if selector:
-            source["selector"] = selector
-        answer = self._ask("open", {"cursor": name, **source, "run": run, "exclusive": exclusive})
-        if selector and answer.properties.get("selector") != selector:
-            raise ControlError(
-                "malformed",
-                "this broker's version does not compare selectors of durable subscriptions with those of cursors; "
-                "update the broker, or leave the option selector out",
-            )
-        return _reservation_of(answer)
+        request: dict[str, Property] = {
+            "cursor": name, "clientId": client_id, "subscription": subscription, "run": run, "exclusive": exclusive,
+        }  # fmt: skip
+        return self._open(request, selector)
 
     def reserve(
         self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
     ) -> Reservation:
         """Acknowledge all messages below ``acknowledge``, then reserve up to ``messages`` in total.
 
-        The request does not wait for messages.
+        The request does not wait for messages. With a selector the answer may come before the broker has looked at all;
+        then `Reservation.waiting` is not 0, and the next request goes on.
 
         Raises:
             FencedError: another run has taken over.

@@ -31,8 +31,10 @@ from spanwire.pipeline.options import ReadOptions
 class CursorControl(Protocol):
     """The requests of `spanwire.pipeline.link.control_client.Control` for cursors."""
 
-    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Reservation:
-        """Create or take over the cursor on a queue."""
+    def open_cursor(
+        self, name: str, queue: str, run: str, *, exclusive: bool = False, selector: str = ""
+    ) -> Reservation:
+        """Create or take over the cursor on a queue, for the messages that ``selector`` chooses."""
         ...
 
     def open_subscription_cursor(
@@ -72,7 +74,10 @@ class CursorSource:
         return self._open().start
 
     def stop_at_current_end(self) -> None:
-        """Limit the source to the messages now in the queue."""
+        """Limit the source to the messages now in the queue.
+
+        With a selector, the limit is the number of those that are held or not looked at: later ones may be among them.
+        """
         reservation = self._open()
         reservation = self._connect().reserve(self._name, self.epoch, max(1, reservation.end - reservation.start))
         self._end_limit = reservation.end + reservation.waiting
@@ -81,11 +86,24 @@ class CursorSource:
         """Acknowledge all messages below ``start``, and return the end of the batch from ``start`` on.
 
         Returns:
-            ``start`` if there is no message.
+            ``start`` if there is no message. A source with a selector and a limit has then looked at all messages.
         """
         if self.epoch < 0:
             self._open()
         rows = min(max_rows, MAX_RESERVED)
+        reservation = self._reserve(start, rows)
+        while self._end_limit is not None and reservation.end <= start and reservation.waiting > 0 and self._searches:
+            reservation = self._reserve(start, rows)
+        self.end = max(reservation.end, start)
+        self.waiting = reservation.waiting
+        end = min(self.end, start + rows)
+        return end if self._end_limit is None else max(start, min(end, self._end_limit))
+
+    @property
+    def _searches(self) -> bool:
+        return self._options.selector is not None and self._options.destination.is_queue
+
+    def _reserve(self, start: int, rows: int) -> Reservation:
         try:
             reservation = self._connect().reserve(
                 self._name, self.epoch, rows, max_bytes=self._options.max_bytes, acknowledge=start
@@ -95,10 +113,7 @@ class CursorSource:
         except NotHeldError as error:
             raise self._lost_error(start, start, error) from None
         self._check(reservation, start, start)
-        self.end = max(reservation.end, start)
-        self.waiting = reservation.waiting
-        end = min(self.end, start + rows)
-        return end if self._end_limit is None else max(start, min(end, self._end_limit))
+        return reservation
 
     def ranges(self, start: int, end: int, wanted: int, least: int) -> list[tuple[int, int]]:
         """Return the sequences of a batch cut into about ``wanted`` ranges of at least ``least`` messages."""
@@ -139,18 +154,13 @@ def open_cursor(control: CursorControl, options: ReadOptions, run: str) -> Reser
     Raises:
         JmsError: the broker is lost or refuses the request.
     """
-    name, destination = options.cursor, options.destination
+    name, destination, selector = options.cursor, options.destination, options.selector or ""
     assert name is not None
     if destination.is_queue:
-        return control.open_cursor(name, destination.name, run, exclusive=options.exclusive)
+        return control.open_cursor(name, destination.name, run, exclusive=options.exclusive, selector=selector)
     assert options.login.client_id is not None and options.subscription is not None
     return control.open_subscription_cursor(
-        name,
-        options.login.client_id,
-        options.subscription,
-        run,
-        exclusive=options.exclusive,
-        selector=options.selector or "",
+        name, options.login.client_id, options.subscription, run, exclusive=options.exclusive, selector=selector
     )
 
 

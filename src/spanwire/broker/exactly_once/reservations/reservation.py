@@ -32,7 +32,7 @@ class Reservation:
         flow: FlowControl,
     ) -> None:
         self._queue: Final[Queue] = queue
-        self._reserved: Final[ReservedMessages] = reserved
+        self.reserved: Final[ReservedMessages] = reserved
         self._context: Final[BrokerContext] = context
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._flow: Final[FlowControl] = flow
@@ -40,6 +40,13 @@ class Reservation:
         self._at_most = 0
         self._bytes_left = 0
         self._counts_bytes = False
+
+    def begin(self, at_most: int, at_most_bytes: int) -> None:
+        """Set how many messages, and about how many bytes (0: any number), are reserved in all."""
+        self._at_most = at_most
+        self._counts_bytes = at_most_bytes > 0
+        if self._counts_bytes:
+            self._bytes_left = at_most_bytes - sum(self._sizes(list(self.reserved.sequences)))
 
     def take(self, at_most: int, at_most_bytes: int) -> int:
         """Reserve up to ``at_most`` messages in all, with about ``at_most_bytes`` (0: any number).
@@ -49,11 +56,8 @@ class Reservation:
         Returns:
             The number of added messages.
         """
-        before = len(self._reserved)
-        self._at_most = at_most
-        self._counts_bytes = at_most_bytes > 0
-        if self._counts_bytes:
-            self._bytes_left = at_most_bytes - sum(self._sizes(list(self._reserved.sequences)))
+        before = len(self.reserved)
+        self.begin(at_most, at_most_bytes)
         for list_index, pending_list in enumerate(self._queue.pending.lists):
             if pending_list.count == 0:
                 continue
@@ -62,14 +66,14 @@ class Reservation:
             scan.close()
             if not is_done:
                 break
-        came = len(self._reserved) - before
+        came = len(self.reserved) - before
         if came > 0:
             self._queue.note_reserved(came)
         return came
 
     def _take_from(self, scan: ListScan, list_index: int) -> bool:
         """Reserve from one list. Return False if no more is to be reserved."""
-        while not self._is_full():
+        while not self.is_full():
             page = scan.page()
             if page is None:
                 return True
@@ -81,14 +85,15 @@ class Reservation:
                 self._from_disk(scan, page, page.paged_out, list_index)
         return False
 
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
+        """Return True if no more is to be reserved."""
         if not self.has_room:
             return True
-        if self._counts_bytes and self._bytes_left <= 0 and len(self._reserved) > 0:
+        if self._counts_bytes and self._bytes_left <= 0 and len(self.reserved) > 0:
             return True
-        return self._reserved.is_full(self._at_most)
+        return self.reserved.is_full(self._at_most)
 
-    def _fits(self, reference: MessageReference) -> bool:
+    def fits(self, reference: MessageReference) -> bool:
         """Return True if the message is stored or the store has room."""
         if reference.sequence == 0 and not self._flow.may_spill(self._queue):
             self.has_room = False
@@ -97,8 +102,16 @@ class Reservation:
     def _sizes(self, sequences: list[int]) -> list[int]:
         return self._context.store_usage.sizes(self._queue.name, sequences)
 
-    def _reserve(self, sequence: int, order: int, list_index: int, due_ms: int) -> None:
-        self._reserved.add(sequence, order, list_index, due_ms)
+    def reserve(self, sequence: int, order: int, list_index: int, due_ms: int) -> None:
+        """Reserve one message, which is pending no more.
+
+        Args:
+            sequence: of the store.
+            order: its place in the broker's dispatch order.
+            list_index: of its pending list, 0 for the highest priority.
+            due_ms: its expiration in wall milliseconds, 0 for never.
+        """
+        self.reserved.add(sequence, order, list_index, due_ms)
         if self._counts_bytes:
             self._bytes_left -= sum(self._sizes([sequence]))
 
@@ -108,17 +121,17 @@ class Reservation:
         index = start
         taken: list[MessageReference] = []
         expired: list[MessageReference] = []
-        while index < end and not self._is_full():
+        while index < end and not self.is_full():
             item = page.items[index]
             if item is not None:
-                if not self._fits(item):
+                if not self.fits(item):
                     break
                 page.items[index] = None
                 if item.message.is_expired(self._context.wall_ms):
                     expired.append(item)
                 else:
                     taken.append(item)
-                    self._reserve(self._stored(item), item.order, list_index, item.message.expiration_ms)
+                    self.reserve(self.stored(item), item.order, list_index, item.message.expiration_ms)
             index += 1
         scan.position.offset = index
         scan.pending_list.note_removed(page, len(taken) + len(expired))
@@ -127,7 +140,7 @@ class Reservation:
         for reference in expired:
             self._queue.expire(reference)
 
-    def _stored(self, reference: MessageReference) -> int:
+    def stored(self, reference: MessageReference) -> int:
         """Return the sequence of a message on its way out of memory. An unstored message is stored."""
         sequence = reference.sequence
         if sequence == 0:
@@ -147,22 +160,22 @@ class Reservation:
         end = scan.end(page, MAX_PAGED_OUT_MESSAGES)
         index = scan.position.offset
         orders = paged_out.orders
-        while index < end and not self._is_full():
+        while index < end and not self.is_full():
             number = paged_out.numbers[index]
             due_ms = paged_out.dues[index] if len(paged_out.dues) > 0 else 0
             if number == REMOVED or 0 < due_ms <= self._context.wall_ms:
                 index += 1
                 continue
-            if number == NOT_STORED and not self._fits(paged_out.in_memory[index]):
+            if number == NOT_STORED and not self.fits(paged_out.in_memory[index]):
                 break
             order = orders[index] if len(orders) > 0 else self._context.next_order()
             scan.position.offset = index + 1
             scan.pending_list.remove_paged_out(page, index)
             if number == NOT_STORED:
                 reference = paged_out.in_memory.pop(index)
-                number = self._stored(reference)
+                number = self.stored(reference)
                 self._queue.release(reference.message)
-            self._reserve(number, order, list_index, due_ms)
+            self.reserve(number, order, list_index, due_ms)
             index += 1
         scan.position.offset = index
 
