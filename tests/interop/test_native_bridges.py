@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from spanwire import client
+from spanwire.management.control_client import ControlClient
 from spanwire.testing import Broker
+from tests.service.started import Started
 from tests.support.broker_process import BrokerProcess
 
 WAIT_S: Final = 40.0
@@ -34,6 +37,20 @@ NEAR: Final = """\
 """
 
 
+class Followed(Started):
+    """A broker of `NEAR` as a process."""
+
+    def __init__(self, directory: Path, far: str) -> None:
+        super().__init__(directory)
+        self._far: Final = far
+
+    def text(self) -> str:
+        bridges, factory = NEAR.format(self._far).partition("<transportConnectors>")[::2]
+        head, end, _ = super().text().partition("</broker>")
+        connectors = bridges.partition("<jmsBridgeConnectors>")[2]
+        return f"<beans>{head}<jmsBridgeConnectors>{connectors}{end}{factory.partition('</broker>')[2]}"
+
+
 def answer_one(url: str, queue: str) -> None:
     with client.connect(url) as connection, connection.session() as session:
         request = session.create_consumer(queue).receive(WAIT_S)
@@ -54,3 +71,23 @@ def test_a_request_crosses_and_its_reply_returns(classic: BrokerProcess, queue: 
         answering.join(WAIT_S)
         assert not answering.is_alive()
         assert reply is not None and (reply.body, reply.properties["n"]) == ("re: é", 8)
+
+
+def test_a_trace_ends_at_a_bridge_to_classic_which_is_asked_and_sent_nothing(
+    classic: BrokerProcess, tmp_path: Path
+) -> None:
+    far = classic.openwire_uri()
+    with Followed(tmp_path, far) as broker, client.connect(far) as connection, connection.session() as session:
+        consumer = session.create_consumer("queue://NATIVE.OUT")
+        asked = session.create_consumer("queue://ActiveMQ.Spanwire.Control")
+        control = ControlClient(broker.data, WAIT_S)
+        trace = control.ask("trace", destination="queue://NATIVE.OUT", seconds=20)
+        assert isinstance(trace, dict)
+        with client.connect(broker.broker_url) as near, near.session() as sender:
+            sender.create_producer("queue://NATIVE.OUT").send("one")
+        assert consumer.receive(WAIT_S) is not None
+        assert asked.receive(1.0) is None
+        answer = control.ask("observations", trace=trace["trace"])
+        assert isinstance(answer, dict)
+        (silent,) = [one["silence"] for one in answer["brokers"] if one["silence"]]
+        assert "is no Spanwire, and tells nothing of single messages" in silent

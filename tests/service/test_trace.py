@@ -20,6 +20,19 @@ from tests.service.test_network_reports import Member, until
 
 Row = dict[str, object]
 FAR: Final = "queue://FAR"
+RIGHTS: Final = """
+  <plugins><simpleAuthenticationPlugin><users>
+    <authenticationUser username="app" password="app-4711" groups="users"/>
+  </users></simpleAuthenticationPlugin>
+  <authorizationPlugin><map><authorizationMap><authorizationEntries>
+    <authorizationEntry queue="X" read="users" write="users" admin="users"/>
+    <authorizationEntry queue="A" read="users" write="users" admin="users"/>
+    <authorizationEntry queue="ActiveMQ.Spanwire.Control" read="users" write="users" admin="bridges"/>
+    <authorizationEntry topic="ActiveMQ.Advisory.TempQueue" read="users" write="users" admin="users"/>
+    <authorizationEntry topic="ActiveMQ.Advisory.TempTopic" read="users" write="users" admin="users"/>
+    <authorizationEntry topic="ActiveMQ.Advisory.NetworkBridge" read="users" write="bridges" admin="bridges"/>
+  </authorizationEntries></authorizationMap></map></authorizationPlugin></plugins>
+"""
 
 
 def begun(broker: Started, **arguments: object) -> str:
@@ -174,3 +187,60 @@ def test_a_message_is_followed_through_a_bridge_and_named_as_the_other_broker_ha
             two = [consumer.receive(TIMEOUT_S) for _ in range(2)][1]
         assert two is not None
         assert bridged["detail"] == f"by bridge far.outbound.X, as message {two.message_id}"
+
+
+class BridgedAs(Bridged):
+    """A broker whose bridges log in at the other broker as a user."""
+
+    def __init__(self, directory: Path, far_url: str, user: str, password: str) -> None:
+        super().__init__(directory, far_url)
+        self._login: Final = f'<property name="userName" value="{user}"/><property name="password" value="{password}"/>'
+
+    def text(self) -> str:
+        return super().text().replace("</bean>", f"{self._login}</bean>")
+
+
+def test_a_message_is_followed_at_the_target_of_a_bridge_with_the_login_of_the_bridge(tmp_path: Path) -> None:
+    with Member(tmp_path / "far", "far", None) as far:
+        with BridgedAs(tmp_path / "near", far.broker_url, "bridge", "br-4711") as broker:
+            broker.awaits_bridge("state", "running", "far.outbound.X")
+            with connect(far.broker_url, "bridge", "br-4711") as there, there.session() as reader:
+                consumer = reader.create_consumer("queue://X")
+                reader.create_producer("queue://X").send("of others")
+                assert consumer.receive(TIMEOUT_S) is not None
+                trace = begun(broker, destination="queue://X", seconds=20)
+                reader.create_producer("queue://X").send("of others")
+                with connect(broker.broker_url) as connection, connection.session() as session:
+                    session.create_producer("queue://X").send("one")
+                assert [consumer.receive(TIMEOUT_S) is not None for _ in range(2)] == [True, True]
+                rows = seen(broker, trace, 8)
+        (bridged,) = [row for row in rows if row["step"] == "bridged"]
+        beyond = [row for row in rows if row["broker"] == "far"]
+        assert [row["step"] for row in beyond] == ["accepted", "dispatched", "acknowledged"]
+        assert {str(row["message_id"]) for row in beyond} == {str(bridged["detail"]).rpartition(" ")[2]}
+        assert {row["hops"] for row in beyond} == {1}
+
+
+def test_a_bridge_whose_login_may_not_ask_says_why_the_trace_ends_there(tmp_path: Path) -> None:
+    with Member(tmp_path / "far", "far", None, RIGHTS) as far:
+        with BridgedAs(tmp_path / "near", far.broker_url, "app", "app-4711") as broker:
+            trace = begun(broker, destination="queue://X", seconds=20)
+            brokers = read(broker, trace)["brokers"]
+        assert isinstance(brokers, list)
+        (silent,) = [one for one in brokers if one["silence"]]
+        assert "tells nothing" in silent["silence"]
+        assert "only brokers of the network, and administrators, may ask" in silent["silence"]
+
+
+def test_the_steps_of_the_last_half_second_belong_to_a_trace(tmp_path: Path) -> None:
+    with Broker() as far, Bridged(tmp_path, far.url) as broker:
+        broker.awaits_bridge("state", "running", "far.outbound.X")
+        trace = begun(broker, destination="queue://X", seconds=30)
+        with connect(broker.broker_url) as connection, connection.session() as session:
+            session.create_producer("queue://X").send("one")
+        ControlClient(broker.data, TIMEOUT_S).ask("trace-end", trace=trace)
+        deadline = time.monotonic() + TIMEOUT_S
+        while not (answer := read(broker, trace))["complete"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert {"taken", "bridged"} <= {str(row["step"]) for row in answer["observations"]}  # type: ignore[attr-defined]

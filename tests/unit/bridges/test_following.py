@@ -84,8 +84,8 @@ def test_a_message_that_is_named_after_it_has_crossed_is_reported_with_its_id_at
     assert bridge.reported() == []
     bridge.followed.name(["ID:1"])
     assert bridge.followed.take() == [
-        ("ID:1", "taken", "bridge orders", "", WALL_MS),
-        ("ID:1", "bridged", B, "by bridge orders, as message ID:there:1", WALL_MS + 7),
+        ("ID:1", "taken", "bridge orders", "", "", WALL_MS),
+        ("ID:1", "bridged", B, "by bridge orders, as message ID:there:1", "ID:there:1", WALL_MS + 7),
     ]
 
 
@@ -200,6 +200,17 @@ def test_what_is_kept_has_limits() -> None:
     while steps := followed.take():
         counts.append(len(steps))
     assert counts == [MAX_REPORT] * (MAX_UNREPORTED // MAX_REPORT)
+
+
+def test_names_that_are_given_back_make_room_for_others() -> None:
+    followed = FollowedMessages(lambda: WALL_MS)
+    followed.follow(True)
+    followed.name(f"ID:old:{number}" for number in range(MAX_FOLLOWED))
+    followed.forget(f"ID:old:{number}" for number in range(1, MAX_FOLLOWED))
+    followed.name(["ID:new"])
+    for message_id in ("ID:old:0", "ID:old:1", "ID:new"):
+        followed.note(message_id, "taken", "bridge b")
+    assert [step[0] for step in followed.take()] == ["ID:old:0", "ID:new"]
 
 
 def test_a_message_without_an_id_is_not_followed() -> None:

@@ -9,8 +9,9 @@ import pytest
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.broker_context import StepReceiver
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
-from spanwire.broker.following.follower import MAX_KEPT, MAX_MARKS, Follower
+from spanwire.broker.following.follower import LATE_S, MAX_KEPT, MAX_MARKS, Follower
 from spanwire.broker.following.mark import (
+    MAX_COPIES,
     MAX_IDS,
     MAX_MESSAGES,
     MAX_SECONDS,
@@ -266,12 +267,16 @@ class Bridges:
     def __init__(self) -> None:
         self.receiver: StepReceiver | None = None
         self.named: list[str] = []
+        self.given_back: list[str] = []
 
     def follow(self, receiver: StepReceiver | None) -> None:
         self.receiver = receiver
 
     def name(self, message_id: str) -> None:
         self.named.append(message_id)
+
+    def forget(self, message_ids: list[str]) -> None:
+        self.given_back += message_ids
 
 
 def test_the_process_of_the_bridges_reports_the_steps_of_marked_messages_that_it_may_have() -> None:
@@ -284,15 +289,23 @@ def test_the_process_of_the_bridges_reports_the_steps_of_marked_messages_that_it
     assert bridges.named == []
     listener = followed.stage.peer("c").consumes(Q)
     assert bridges.named == ["ID:p:1:1:1:2"]
-    bridges.receiver.step_outside("ID:p:1:1:1:2", "taken", "bridge b", "", START_MS + 5)
-    bridges.receiver.step_outside("ID:p:1:1:1:3", "taken", "bridge b", "", START_MS + 5)
+    bridges.receiver.step_outside("ID:p:1:1:1:2", "taken", "bridge b", "", "", START_MS + 5)
+    bridges.receiver.step_outside("ID:p:1:1:1:3", "taken", "bridge b", "", "", START_MS + 5)
     listener.acknowledges("other", count=3)
     seen = mark.observations.after(0, 10)
     assert [one.step for one in seen if one.step != "stored"] == ["accepted", "dispatched", "taken", "acknowledged"]
     (taken,) = [one for one in seen if one.step == "taken"]
     assert (taken.destination, taken.location, taken.wall_ms) == (Q, "bridge b", START_MS + 5)
     followed.follower.end("m", OVER)
-    assert bridges.receiver is None
+    bridges.receiver.step_outside("ID:p:1:1:1:2", "bridged", "Q at far", "", "ID:far:1", START_MS + 9)
+    assert mark.observations.after(0, 10)[-1].step == "bridged"
+    for number in range(2, MAX_COPIES + 10):
+        bridges.receiver.step_outside("ID:p:1:1:1:2", "bridged", "Q at far", "", f"ID:far:{number}", START_MS + 9)
+    assert (next(iter(mark.copies)), len(mark.copies)) == ("ID:far:1", MAX_COPIES)
+    followed.stage.waits(LATE_S)
+    assert bridges.given_back == ["ID:p:1:1:1:2"]
+    asked: object = bridges.receiver
+    assert asked is None
 
 
 def test_two_marks_let_the_bridges_follow_until_the_last_ends() -> None:
@@ -301,9 +314,25 @@ def test_two_marks_let_the_bridges_follow_until_the_last_ends() -> None:
     followed.marks(mark_id="a")
     followed.marks(mark_id="b")
     followed.follower.end("a", OVER)
+    followed.stage.waits(LATE_S)
     assert bridges.receiver is not None
     followed.follower.end("b", OVER)
+    followed.stage.waits(LATE_S)
     assert bridges.receiver is None
+
+
+def test_a_mark_that_ends_gives_back_the_names_that_no_other_one_has() -> None:
+    followed, bridges = Followed(), Bridges()
+    followed.stage.broker.assembly.context.step_source = bridges
+    followed.stage.peer("c").consumes(Q)
+    followed.marks(mark_id="a")
+    followed.producer.sends(Q, "1")
+    followed.marks(mark_id="b", ids=("ID:p:1:1:1:1", "ID:p:1:1:1:2"))
+    followed.producer.sends(Q, "2", "3")
+    followed.follower.end("a", OVER)
+    assert bridges.given_back == []
+    followed.stage.waits(LATE_S)
+    assert bridges.given_back == ["ID:p:1:1:1:1", "ID:p:1:1:1:3"]
 
 
 def test_bridges_that_are_created_while_a_mark_is_active_are_asked_with_the_next_message() -> None:

@@ -153,7 +153,7 @@ def test_other_brokers_are_asked_once_a_second_for_what_is_new_and_once_after_th
             await asyncio.sleep(0)
         assert last["complete"]
         assert len(last["observations"]) == 3  # type: ignore[arg-type]
-        assert [one["over"] for one in network.asked] == [False, False, False, True]
+        assert [one["over"] for one in network.asked] == [False, False, True]
         assert network.asked[1]["after"] == {"far": 1}
         assert network.asked[0]["mark"] == {
             "id": started["trace"], "destination": Q, "selector": "n = 1", "ids": [], "one_in": 1, "seconds": 60,

@@ -10,8 +10,8 @@ import pytest
 from spanwire.network.reports.trace_rows import MAX_ANSWER, MAX_ROWS, failed, merged, read_answer, with_offsets
 
 STEP: Final[dict[str, object]] = {
-    "kind": "observation", "broker": "b", "number": 1, "time_ms": 5, "message_id": "ID:1", "step": "accepted",
-    "destination": "queue://Q", "location": "", "detail": "", "hops": 1, "deliveries": 0,
+    "kind": "observation", "broker": "b", "teller": "b", "number": 1, "time_ms": 5, "message_id": "ID:1",
+    "step": "accepted", "destination": "queue://Q", "location": "", "detail": "", "hops": 1, "deliveries": 0,
 }  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def test_an_answer_has_so_many_rows_at_most() -> None:
     rows = [{**STEP, "number": number} for number in range(MAX_ROWS + 10)]
     read = read_answer(json.dumps({"rows": rows}))
     assert len(read) == MAX_ROWS
-    assert len(merged([*read, *({**STEP, "broker": "c", "number": n} for n in range(9))])) == MAX_ROWS
+    assert len(merged([*read, *({**STEP, "broker": "c", "teller": "c", "number": n} for n in range(9))])) == MAX_ROWS
 
 
 def test_hostile_values_are_cut() -> None:

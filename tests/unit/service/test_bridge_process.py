@@ -107,7 +107,7 @@ def test_the_lines_of_the_childs_log_stand_in_the_brokers(caplog: pytest.LogCapt
 FOLLOWED: Final = """
 for line in sys.stdin:
     for message_id in json.loads(line).get("name", ()):
-        step = [message_id, "taken", "bridge b", "", 7 if first["follow"] else 5]
+        step = [message_id, "taken", "bridge b", "", "ID:there", 7 if first["follow"] else 5]
         print(json.dumps({"steps": [step]}), flush=True)
 """
 
@@ -115,11 +115,11 @@ for line in sys.stdin:
 def test_the_child_is_asked_for_the_steps_of_messages_while_the_broker_follows_any() -> None:
     class Receiver:
         def __init__(self) -> None:
-            self.steps: Final[list[tuple[str, str, str, str, int]]] = []
+            self.steps: Final[list[tuple[str, str, str, str, str, int]]] = []
             self.came: Final = asyncio.Event()
 
-        def step_outside(self, message_id: str, step: str, place: str, cause: str, wall_ms: int) -> None:
-            self.steps.append((message_id, step, place, cause, wall_ms))
+        def step_outside(self, message_id: str, step: str, place: str, cause: str, there: str, wall_ms: int) -> None:
+            self.steps.append((message_id, step, place, cause, there, wall_ms))
             if len(self.steps) == 2:
                 self.came.set()
 
@@ -133,7 +133,7 @@ def test_the_child_is_asked_for_the_steps_of_messages_while_the_broker_follows_a
         process.name("ID:1")
         process.name("ID:2")
         await asyncio.wait_for(receiver.came.wait(), WAIT_S)
-        assert receiver.steps == [(f"ID:{number}", "taken", "bridge b", "", 7) for number in (1, 2)]
+        assert receiver.steps == [(f"ID:{number}", "taken", "bridge b", "", "ID:there", 7) for number in (1, 2)]
         process.follow(None)
         process.name("ID:3")
         await process.stop()

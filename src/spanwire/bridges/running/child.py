@@ -5,8 +5,9 @@
     → {"pause": ["name", …]}    {"resume": […]}    {"restart": […]}
     → {"remove": ["name", …], "bridges": [definition, …], "paused": […]}       replace bridges
     → {"follow": true}    {"name": ["message id", …]}          keep steps of messages; report those of named ones
+    → {"forget": ["message id", …]}                            report no more steps of these
     ← {"bridges": [status, …]}                                 the statuses that have changed
-    ← {"steps": [[message id, step, location, cause, milliseconds since 1970], …]}
+    ← {"steps": [[message id, step, location, cause, id at the target, milliseconds since 1970], …]}
     → end of the input: complete the batches, and end
 
 Each line is one JSON object.
@@ -37,6 +38,7 @@ MAX_LINE: Final = 16 * 1024 * 1024  # bytes of the first line; 1,000 definitions
 REMOVE: Final = "remove"
 FOLLOW: Final = "follow"
 NAME: Final = "name"
+FORGET: Final = "forget"
 ACTIONS: Final = ("pause", "resume", "restart")
 
 logger = logging.getLogger(__name__)
@@ -96,6 +98,7 @@ class BridgeChild:
                 if FOLLOW in command:
                     self._followed.follow(command[FOLLOW])
                 self._followed.name(command.get(NAME, ()))
+                self._followed.forget(command.get(FORGET, ()))
                 if REMOVE in command:
                     await self._replace(bridges, command)
                 await asyncio.sleep(0)

@@ -31,7 +31,7 @@ from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import target_text
 
 MAX_RECENT: Final = 20_000  # messages whose steps wait for their names: a fast bridge's of a quarter of a second; 8 MB
-MAX_FOLLOWED: Final = 8_000  # named messages, as many as all marks of a broker have
+MAX_FOLLOWED: Final = 16_000  # named messages: of the marks of a broker, and of as many that have just ended
 MAX_STEPS: Final = 50  # unnamed steps of one message, which a bridge may try again and again
 MAX_REPORT: Final = 5_000  # steps of one report; the next has further ones
 MAX_UNREPORTED: Final = 40_000  # steps that wait for a report; later ones are not kept
@@ -45,7 +45,7 @@ FAILED: Final = "failed"
 LOST: Final = "lost"
 NOT_SENT: Final = "not-sent"
 
-Step = tuple[str, str, str, str, int]  # message id, step, location, cause, milliseconds since 1970
+Step = tuple[str, str, str, str, str, int]  # message id, step, location, cause, id there, milliseconds since 1970
 
 
 @runtime_checkable
@@ -82,11 +82,16 @@ class FollowedMessages:
                 for step in self._recent.pop(message_id, ()):
                     self._report(step)
 
-    def note(self, message_id: str, step: str, location: str, cause: str = "") -> None:
-        """Keep a step of a message."""
+    def forget(self, message_ids: Iterable[str]) -> None:
+        """Report no more steps of these messages."""
+        for message_id in message_ids:
+            self._followed.pop(message_id, None)
+
+    def note(self, message_id: str, step: str, location: str, cause: str = "", there: str = "") -> None:
+        """Keep a step of a message; ``there`` is its id at the target."""
         if not message_id:
             return  # of a source whose messages have no ids
-        noted = (message_id, step, location[:MAX_TEXT], cause[:MAX_TEXT], self._wall_ms())
+        noted = (message_id, step, location[:MAX_TEXT], cause[:MAX_TEXT], there[:MAX_TEXT], self._wall_ms())
         if message_id in self._followed:
             self._report(noted)
             return
@@ -122,7 +127,7 @@ class MessageSteps:
         self._commits: Final = definition.quality is Quality.ONCE_AND_ONLY_ONCE and not is_route
         self._acknowledges_first: Final = definition.quality is Quality.AT_MOST_ONCE and not is_route
         self._batch: Final[dict[str, bool]] = {}  # messages on their way, True if one was sent
-        self._uncommitted: list[tuple[str, str, str]] = []  # message id, location, cause
+        self._uncommitted: list[tuple[str, str, str, str]] = []  # message id, location, cause, id there
         self._is_acknowledged = False
 
     def on_event(self, action: Action, event: Event, link: object) -> None:
@@ -148,8 +153,8 @@ class MessageSteps:
         if isinstance(event, Acknowledged):
             self._on_acknowledged()
         elif isinstance(event, Committed):
-            for message_id, location, cause in self._uncommitted:
-                self._followed.note(message_id, BRIDGED, location, cause)
+            for message_id, location, cause, there in self._uncommitted:
+                self._followed.note(message_id, BRIDGED, location, cause, there)
             self._end_batch()
         elif isinstance(event, DeadLettered) and isinstance(action, DeadLetter):
             for message_id in self._batch:
@@ -180,11 +185,12 @@ class MessageSteps:
             if message_id in self._batch:
                 self._batch[message_id] = True
             name = f"by {self._label}" + (f", part {part}" if part else "")
-            cause = f"{name}, as message {ids[index]}" if index < len(ids) else f"{name}, its id there is unknown"
+            there = ids[index] if index < len(ids) else ""
+            cause = f"{name}, as message {there}" if there else f"{name}, its id there is unknown"
             if self._commits:
-                self._uncommitted.append((message_id, location, cause))
+                self._uncommitted.append((message_id, location, cause, there))
             else:
-                self._followed.note(message_id, BRIDGED, location, cause)
+                self._followed.note(message_id, BRIDGED, location, cause, there)
         if self._acknowledges_first:
             self._end_batch()
 

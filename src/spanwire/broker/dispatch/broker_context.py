@@ -85,8 +85,8 @@ class MessageFollower(Protocol):
 class StepReceiver(Protocol):
     """Takes steps of followed messages outside of the broker."""
 
-    def step_outside(self, message_id: str, step: str, location: str, cause: str, wall_ms: int) -> None:
-        """See a step; ``wall_ms`` is its time in milliseconds since 1970."""
+    def step_outside(self, message_id: str, step: str, location: str, cause: str, there: str, wall_ms: int) -> None:
+        """See a step at ``wall_ms`` milliseconds since 1970; ``there`` is the id of the message there, or ""."""
         ...
 
 
@@ -99,6 +99,10 @@ class StepSource(Protocol):
 
     def name(self, message_id: str) -> None:
         """Report the steps of a message; one that never comes to the process has none."""
+        ...
+
+    def forget(self, message_ids: list[str]) -> None:
+        """Report no more steps of these messages."""
         ...
 
 

@@ -24,7 +24,7 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.explanation.verdicts import consumer_text
 from spanwire.broker.following.cursor_steps import note_cursor_step
-from spanwire.broker.following.mark import MAX_LOCATIONS, OVER, Mark, Marked, MarkSettings
+from spanwire.broker.following.mark import MAX_COPIES, MAX_LOCATIONS, OVER, Mark, Marked, MarkSettings
 from spanwire.broker.following.mark_observer import DispatchTap, MarkObserver, Watching
 from spanwire.broker.following.observations import (
     ACCEPTED,
@@ -52,6 +52,7 @@ MAX_MARKS: Final = 8  # active marks of one broker; each message of a marked des
 MAX_KEPT: Final = 8  # ended marks whose observations can still be read
 MAX_WATCHED: Final = 1_000  # destinations of all marks together
 MAX_TAPS: Final = 10_000  # consumers whose dispatches are shown; some hundred bytes each
+LATE_S: Final = 1.0  # seconds after the end of a mark in which bridges report its last steps; they do each half second
 MAX_UNSYNCED: Final = 10_000  # marked messages on their way to the disk; further ones have no step `STORED`
 TOPICS: Final = (TOPIC, TEMP_TOPIC)
 UNSEEN: Final = (DUPLICATE, SECOND_COPY, DUPLICATE_ID, NOWHERE)  # departures of messages that did not come before
@@ -69,6 +70,7 @@ class Follower(Watching, DepartureListener, MessageFollower, StepReceiver):
         self._taps: Final[dict[Subscription, DispatchTap]] = {}
         self._syncs: Final[Syncs] = Syncs(parts.context.store, self)
         self._end: Final[MarkEnd] = MarkEnd(self)
+        self._late: Final[deque[Mark]] = deque()  # ended marks with steps that bridges may still report
         self._step_source: StepSource | None = None  # one that was asked to report steps
 
     def begin(self, settings: MarkSettings, now: Time) -> Mark:
@@ -111,9 +113,13 @@ class Follower(Watching, DepartureListener, MessageFollower, StepReceiver):
             return False
         mark.ended = mark.ended or reason
         mark.is_closed = True
+        mark.ended_at = self._parts.context.monotonic
         while len(self._kept) >= MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         self._kept[mark_id] = mark
+        if self._step_source is not None:
+            self._late.append(mark)
+            self._parts.context.wake_at(self._end, mark.ended_at + LATE_S)
         for destination in list(self._watched):
             if destination.removed or not any(one.wants(destination.name) for one in self.marks.values()):
                 self._leave(destination)
@@ -127,6 +133,20 @@ class Follower(Watching, DepartureListener, MessageFollower, StepReceiver):
         for mark_id, mark in list(self.marks.items()):
             if mark.ended or mark.until <= monotonic:
                 self.end(mark_id, OVER)
+        self._end_late(monotonic)
+
+    def _end_late(self, monotonic: float) -> None:
+        """Give back the names of the messages of marks whose last steps have come; without a mark follow no more."""
+        late, source = self._late, self._step_source
+        while late and late[0].ended_at + LATE_S <= monotonic:
+            names = late.popleft().by_text
+            others = [*self.marks.values(), *late]
+            free = [name for name in names if not any(name in one.by_text for one in others)]
+            if source is not None and free:
+                source.forget(free)
+        if source is not None and not late and not self.marks:
+            source.follow(None)
+            self._step_source = None
 
     def came(self, destination: Destination, message: Message, sequence: int) -> None:
         """Note the arrival of a message at a destination."""
@@ -211,11 +231,13 @@ class Follower(Watching, DepartureListener, MessageFollower, StepReceiver):
             if network is None and source is not None:
                 source.name(known.text)
 
-    def step_outside(self, message_id: str, step: str, location: str, cause: str, wall_ms: int) -> None:
+    def step_outside(self, message_id: str, step: str, location: str, cause: str, there: str, wall_ms: int) -> None:
         """Note a step of a message that a bridge has taken; it may come after the end of the mark."""
         for mark in self.all():
             known = mark.by_text.get(message_id)
             if known is not None:
+                if there and len(mark.copies) < MAX_COPIES:
+                    mark.copies[there] = known
                 mark.observations.add(step, known.text, known.origin, location, cause, known.hops, 0, wall_ms)
 
     def departed(
@@ -365,9 +387,6 @@ class Follower(Watching, DepartureListener, MessageFollower, StepReceiver):
         context = self._parts.context
         context.departures.listener = None
         context.follower = None
-        if self._step_source is not None:
-            self._step_source.follow(None)
-            self._step_source = None
         self._parts.unsynced.listener = None
         for destination in list(self._watched):
             self._leave(destination)

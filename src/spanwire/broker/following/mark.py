@@ -17,6 +17,7 @@ MAX_MESSAGES: Final = 1_000  # messages of one mark; a person reads some, a prog
 MAX_SECONDS: Final = 3_600  # seconds of one mark: a forgotten one must not cost anything the next day
 MAX_IDS: Final = 100  # ids of one mark
 MAX_STEPS: Final = 20_000_000  # steps of a mark's selector over all messages; some ten seconds of the processor
+MAX_COPIES: Final = 10_000  # copies at the targets of bridges of the messages of one mark; a route may make several
 MAX_LOCATIONS: Final = 200  # destinations of one mark, of which a message may go from one to the next
 
 OVER: Final = "its time is over"
@@ -95,6 +96,8 @@ class Mark:
         self.observations: Final[Observations] = Observations()
         self.marked: Final[dict[MessageId, Marked]] = {}
         self.by_text: Final[dict[str, Marked]] = {}  # the same messages by the texts of their ids
+        self.copies: Final[dict[str, Marked]] = {}  # the same messages by their ids at the targets of bridges
+        self.ended_at = 0.0  # monotonic seconds
         self.wanted: Final[dict[str, Destination]] = {}  # destinations and patterns where messages are looked for
         self.ended = ""
         self.is_closed = False  # no further message is marked

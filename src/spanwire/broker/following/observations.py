@@ -27,10 +27,21 @@ class Observation:
 
     ``location`` is the consumer, link or target of the step, ``detail`` the cause. ``hops`` counts the brokers
     on the path before this broker, ``deliveries`` the earlier deliveries. ``wall_ms`` is the local time in milliseconds
-    since 1970.
+    since 1970. ``broker`` is the broker at the target of a bridge where it was seen, "" for this one.
     """
 
-    __slots__ = ("deliveries", "destination", "detail", "hops", "location", "message_id", "number", "step", "wall_ms")
+    __slots__ = (
+        "broker",
+        "deliveries",
+        "destination",
+        "detail",
+        "hops",
+        "location",
+        "message_id",
+        "number",
+        "step",
+        "wall_ms",
+    )
 
     def __init__(
         self,
@@ -43,7 +54,9 @@ class Observation:
         hops: int,
         deliveries: int,
         wall_ms: int,
+        broker: str = "",
     ) -> None:
+        self.broker: Final[str] = broker
         self.number: Final[int] = number
         self.step: Final[str] = step
         self.message_id: Final[str] = message_id
@@ -55,9 +68,10 @@ class Observation:
         self.wall_ms: Final[int] = wall_ms
 
     def row(self, broker: str) -> dict[str, object]:
-        """Return the observation as plain values, with the name of the broker."""
+        """Return the observation as plain values, with the name of this broker, which gave it the number."""
         return {
-            "broker": broker,
+            "broker": self.broker or broker,
+            "teller": broker,
             "number": self.number,
             "time_ms": self.wall_ms,
             "message_id": self.message_id,
@@ -92,6 +106,7 @@ class Observations:
         hops: int,
         deliveries: int,
         wall_ms: int,
+        broker: str = "",
     ) -> None:
         """Keep one more observation, if there is room."""
         kept = self._kept
@@ -100,7 +115,7 @@ class Observations:
             return
         number = len(kept) + 1
         kept.append(
-            Observation(number, step, message_id, destination, location, detail, hops, deliveries, wall_ms)
+            Observation(number, step, message_id, destination, location, detail, hops, deliveries, wall_ms, broker)
         )  # fmt: skip
 
     def after(self, number: int, at_most: int) -> list[Observation]:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.following.follower import Follower
+from spanwire.broker.following.follower import LATE_S, Follower
 from spanwire.broker.following.mark import MAX_IDS, MAX_MESSAGES, MAX_SECONDS, Mark, MarkSettings
 from spanwire.broker.following.observations import FORWARDED, SENT_ON
+from spanwire.management.questions.bridged_marks import MAX_BRIDGES, BridgedMarks
 from spanwire.management.questions.pipeline_batches import note_batches
 from spanwire.management.questions.questions import NetworkSource, View
 from spanwire.model.destination import QUEUE, Destination, parse_destination
@@ -30,8 +31,10 @@ MAX_ID: Final = 40  # characters of the id of a trace
 MAX_ROWS: Final = 500  # observations of one answer, about 200 KB
 MAX_KEPT_ROWS: Final = 20_000  # observations of one trace, of all brokers together; about 10 MB
 MAX_BROKERS: Final = 500  # brokers of one trace, as in a question
+OTHERS_S: Final = 2.0  # seconds that an answer to another broker waits for those beyond bridges, at begin and end
 FIRST_S: Final = 3.0  # seconds that the start of a trace waits until the others have begun, too
 LOOK_S: Final = 1.0  # seconds between two questions to the other brokers for one trace
+INNER: Final = ("kind", "number", "teller")  # fields of an observation for brokers alone
 ENDED: Final = "an operator has ended it"
 
 
@@ -48,7 +51,7 @@ class Trace:
         self.dropped = 0
         self.looked = -LOOK_S  # monotonic seconds of the last question to others
         self.asking: asyncio.Task[None] | None = None
-        self.is_complete = not everywhere  # nothing more is to come from others
+        self.is_complete = False  # nothing more is to come
 
     def take(self, rows: Sequence[View]) -> None:
         """Keep the brokers' reports: new observations, and the state of each broker."""
@@ -59,16 +62,16 @@ class Trace:
             if row.get("kind") != "observation":
                 self.brokers[name] = {key: value for key, value in row.items() if key != "kind"}
                 continue
-            number = row["number"]
+            number, teller = row["number"], str(row.get("teller") or name)
             assert isinstance(number, int)
-            if number <= self.after.get(name, 0):
+            if number <= self.after.get(teller, 0):
                 continue
             self.brokers.setdefault(name, {"broker": name})
-            self.after[name] = number
+            self.after[teller] = number
             if len(self.rows) >= MAX_KEPT_ROWS:
                 self.dropped += 1
             else:
-                self.rows.append({key: value for key, value in row.items() if key not in ("kind", "number")})
+                self.rows.append({key: value for key, value in row.items() if key not in INNER})
 
 
 class Traces:
@@ -81,6 +84,7 @@ class Traces:
         self._wake: Final = wake
         self._network: Final = network
         self._follower: Final = Follower(broker.assembly, broker.formats)
+        self._bridged: Final = BridgedMarks(broker, clock)
         self._traces: Final[dict[str, Trace]] = {}
 
     async def start(self, arguments: Mapping[str, object]) -> View:
@@ -94,16 +98,22 @@ class Traces:
         """
         now = self._clock.now()
         settings = mark_settings({**arguments, "id": f"t-{secrets.token_hex(4)}"})
-        self._follower.begin(settings, now)
+        mark = self._follower.begin(settings, now)
+        self._bridged.forget(self._follower.all())
         self._wake()
         for old in [name for name in self._traces if self._follower.find(name) is None]:
             del self._traces[old]
         everywhere = arguments.get("network") in (True, "true") and self._network is not None
         trace = Trace(settings, now.wall_ms + settings.seconds * 1000, everywhere=everywhere)
+        trace.is_complete = not everywhere and self._broker.assembly.context.step_source is None
         self._traces[settings.mark_id] = trace
+        self._bridged.begin(mark, MAX_BRIDGES, everywhere=everywhere)
+        tasks = self._bridged.look(mark, MAX_BRIDGES)
         self._look(trace)
-        if trace.asking is not None:
-            await asyncio.wait({trace.asking}, timeout=FIRST_S)
+        tasks += [] if trace.asking is None else [trace.asking]
+        if tasks:
+            await asyncio.wait(tasks, timeout=FIRST_S)
+            self._look(trace)
         return self._view(trace, len(trace.rows))
 
     async def end(self, arguments: Mapping[str, object]) -> View:
@@ -114,7 +124,8 @@ class Traces:
         """
         trace = self._find(arguments)
         self._look(trace)
-        self._follower.end(trace.settings.mark_id, ENDED)
+        self._end(trace.settings.mark_id)
+        self._look(trace)
         return self._view(trace, len(trace.rows))
 
     async def observations(self, arguments: Mapping[str, object]) -> View:
@@ -155,13 +166,28 @@ class Traces:
         settings = mark_settings(asked)
         after = content.get("after")
         number = after.get(self._broker.name) if isinstance(after, dict) else 0
+        bridges = content.get("bridges")
+        bridges = min(bridges, MAX_BRIDGES) if isinstance(bridges, int) else 0
+        is_new = self._follower.find(settings.mark_id) is None
         if content.get("over") is True:
-            self._follower.end(settings.mark_id, ENDED)
-        elif self._follower.find(settings.mark_id) is None:
-            self._follower.begin(settings, self._clock.now())
+            self._end(settings.mark_id)
+        elif is_new:
+            begun = self._follower.begin(settings, self._clock.now())
+            self._bridged.forget(self._follower.all())
+            self._bridged.begin(begun, bridges, everywhere=content.get("alone") is not True)
             self._wake()
         mark = self._follower.find(settings.mark_id)
-        return [] if mark is None else self._rows(mark, number if isinstance(number, int) else 0)
+        if mark is None:
+            return []
+        tasks = self._bridged.look(mark, bridges)
+        if tasks and (is_new or mark.ended):
+            await asyncio.wait(tasks, timeout=OTHERS_S)
+        return self._rows(mark, number if isinstance(number, int) else 0)
+
+    def _end(self, mark_id: str) -> None:
+        self._broker.assembly.context.begin_request(self._clock.now())
+        self._follower.end(mark_id, ENDED)
+        self._wake()
 
     def _rows(self, mark: Mark, after: int) -> list[View]:
         """Return the state of the broker, and the observations after a number."""
@@ -173,13 +199,14 @@ class Traces:
             "dropped": mark.observations.dropped, "ended": mark.ended,
         }  # fmt: skip
         note_batches(mark, self._broker.assembly)
+        states = self._bridged.collect(mark)
         rows: list[View] = []
         for one in mark.observations.after(after, MAX_ROWS):
             row = {"kind": "observation", **one.row(self._broker.name)}
             if one.step in (SENT_ON, FORWARDED) and one.location:
                 row["location"] = f"broker {names.get(one.location, one.location)}"
             rows.append(row)
-        return [state, *rows]
+        return [state, *(one for one in states if one["broker"] != self._broker.name), *rows]
 
     def _names(self) -> dict[str, str]:
         """Return the names of the brokers at the other ends of links by id."""
@@ -194,15 +221,21 @@ class Traces:
         now = self._clock.now().monotonic
         if trace.asking is None and not trace.is_complete and now - trace.looked >= LOOK_S:
             trace.looked = now
-            is_over = mark is None or bool(mark.ended)
-            trace.asking = asyncio.get_running_loop().create_task(self._look_elsewhere(trace, is_over=is_over))
+            trace.asking = asyncio.get_running_loop().create_task(self._look_elsewhere(trace, mark))
 
-    async def _look_elsewhere(self, trace: Trace, *, is_over: bool) -> None:
-        """Ask the other brokers; after the end of the trace for the last time."""
+    async def _look_elsewhere(self, trace: Trace, mark: Mark | None) -> None:
+        """Ask the other brokers; for the last time when all have had the time for their last steps."""
+        is_over = mark is None or bool(mark.ended)
+        is_last = mark is None or (is_over and self._clock.now().monotonic - mark.ended_at >= LATE_S)
         try:
-            if self._network is not None:
+            tasks = [] if mark is None else self._bridged.look(mark, MAX_BRIDGES)
+            if self._network is not None and trace.everywhere:
                 trace.take(await self._network.ask_everywhere(ACTION, self._question(trace, is_over=is_over)))
-            trace.is_complete = is_over
+            if tasks and is_over:
+                await asyncio.wait(tasks)
+            if mark is not None:
+                trace.take(self._rows(mark, trace.after.get(self._broker.name, 0)))
+            trace.is_complete = is_last
         finally:
             trace.asking = None
 
@@ -214,7 +247,7 @@ class Traces:
             "selector": settings.selector_text, "ids": sorted(settings.ids), "one_in": settings.one_in,
             "seconds": min(left_s, MAX_SECONDS), "messages": settings.messages,
         }  # fmt: skip
-        return json.dumps({"mark": mark, "after": trace.after, "over": is_over})
+        return json.dumps({"mark": mark, "after": trace.after, "over": is_over, "bridges": MAX_BRIDGES})
 
     def _find(self, arguments: Mapping[str, object]) -> Trace:
         name = arguments.get("trace")

@@ -20,7 +20,7 @@ MAX_NUMBER: Final = 1_000_000  # of an observation or hop
 FIELD: Final = "rows"
 OBSERVATION: Final = "observation"
 BROKER: Final = "broker"
-STEP_TEXTS: Final = ("broker", "message_id", "step", "destination", "location", "detail")
+STEP_TEXTS: Final = ("broker", "teller", "message_id", "step", "destination", "location", "detail")
 STEP_NUMBERS: Final = ("number", "hops", "deliveries")
 STATE_TEXTS: Final = ("broker", "id", "silence", "ended")
 STATE_NUMBERS: Final = ("marked", "dropped")
@@ -92,7 +92,7 @@ def merged(rows: Sequence[Row]) -> list[Row]:
     states: dict[object, Row] = {}
     for row in rows:
         if row["kind"] == OBSERVATION:
-            steps.setdefault((row["broker"], row["number"]), row)
+            steps.setdefault((row.get("teller") or row["broker"], row["number"]), row)
             continue
         known = states.get(row["broker"])
         if known is None or _rank(row) < _rank(known):

@@ -25,7 +25,10 @@ from spanwire.bridges.model.this_broker import reached_at, uses_this_broker
 from spanwire.bridges.running.jars import with_jars
 from spanwire.broker.dispatch.broker_context import BrokerContext, StepReceiver
 from spanwire.logs.children import ChildLines
+from spanwire.management.questions.bridged_marks import BridgeTarget
+from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.children.bridge_targets import targets_of
 from spanwire.service.children.deployments import Deployment, Deployments
 from spanwire.service.children.paused_bridges import PausedBridges
 from spanwire.service.children.supervision import Supervision, end_process
@@ -284,6 +287,14 @@ class BridgeChildProcess:
         if len(self._named) == 1:
             asyncio.get_running_loop().call_soon(self._send_named)
 
+    def forget(self, message_ids: list[str]) -> None:
+        """Let the child report no more steps of these messages."""
+        self._send({"forget": message_ids})
+
+    def targets(self, source: Destination) -> list[BridgeTarget]:
+        """Return the targets of the bridges that take messages from a destination of this broker."""
+        return targets_of(self._able(), source, self._url)
+
     def _send_named(self) -> None:
         named, self._named = self._named, []
         self._send({"name": named})
@@ -346,8 +357,8 @@ class BridgeChildProcess:
                 if report["name"] in names:  # not of a route that was removed meanwhile
                     self._reports[report["name"]] = report
             if self._receiver is not None:
-                for message_id, step, location, cause, wall_ms in reported.get("steps", ()):
-                    self._receiver.step_outside(message_id, step, location, cause, wall_ms)
+                for message_id, step, location, cause, there, wall_ms in reported.get("steps", ()):
+                    self._receiver.step_outside(message_id, step, location, cause, there, wall_ms)
 
 
 def _ends(definition: Definition) -> tuple[str, str]:

@@ -1,0 +1,204 @@
+"""Follows the messages of a mark at the brokers to which bridges and routes of this broker send them.
+
+A bridge sends a message under a new id, which it knows after the send. So the broker there marks what comes to the
+target from the start of the trace, and of its observations those of the ids that the bridge has reported are kept, as
+observations of the mark here. The broker is asked over the management channel with the address and login of the
+bridge, and answers a login that may act as a bridge there. Nothing is asked of a broker that is no Spanwire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, cast, runtime_checkable
+
+from spanwire import registry
+from spanwire.broker.broker import Broker
+from spanwire.broker.following.mark import MAX_MESSAGES, MAX_SECONDS, Mark
+from spanwire.model.destination import Destination
+from spanwire.model.errors import SpanwireError
+from spanwire.network.reports import trace_rows
+from spanwire.network.reports.known_brokers import Peer
+from spanwire.network.reports.message_questions import HOP_S
+from spanwire.transports.base import Clock
+
+Row = dict[str, object]
+AskBroker = Callable[[Peer, str, str, Sequence[str], float, str], Awaitable[str]]
+ACTION: Final = "trace"
+MAX_BRIDGES: Final = 3  # bridges one behind the other that a trace follows; each adds an answer's time
+MAX_TARGETS: Final = 20  # targets of one mark
+MAX_PENDING: Final = 5_000  # observations of one target that wait for the report of the bridge, half a second as a rule
+ASK_S: Final = 5.0  # seconds for one answer with its login
+LOOK_S: Final = 1.0  # seconds between two questions to one broker
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeTarget:
+    """A target of a bridge or route at a broker over OpenWire.
+
+    ``silence`` is the reason why the broker cannot be asked, "" without one.
+    """
+
+    destination: Destination
+    peer: Peer
+    silence: str = ""
+
+
+@runtime_checkable
+class BridgeTargets(Protocol):
+    """Knows the bridges of this broker (``service/children/bridge_process.py``)."""
+
+    def targets(self, source: Destination) -> list[BridgeTarget]:
+        """Return the targets of the bridges that take messages from a destination of this broker."""
+        ...
+
+
+class TargetMark:
+    """The mark at one target, and the answers of its broker."""
+
+    def __init__(self, target: BridgeTarget, mark_id: str, *, everywhere: bool) -> None:
+        """``everywhere`` also asks the brokers of the links of that broker."""
+        self.target: Final = target
+        self.mark_id: Final = mark_id
+        self.everywhere: Final = everywhere
+        self.after: Final[dict[str, int]] = {}  # the highest number read of each broker
+        self.pending: list[Row] = []
+        self.states: dict[object, Row] = {}
+        self.dropped = 0
+        self.looked = -LOOK_S
+        self.asking: asyncio.Task[None] | None = None
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """Keep an answer: new observations until their ids are known, and the states of brokers."""
+        for row in rows:
+            if row["kind"] != trace_rows.OBSERVATION:
+                self.states[row["broker"]] = row
+                continue
+            teller, number = str(row.get("teller") or row["broker"]), row["number"]
+            assert isinstance(number, int)
+            if number <= self.after.get(teller, 0):
+                continue
+            self.after[teller] = number
+            if len(self.pending) >= MAX_PENDING:
+                self.dropped += 1
+            else:
+                self.pending.append(row)
+
+    def note_excess(self, broker: str) -> None:
+        """Say that more messages came to the target than its broker marks."""
+        state = self.states.get(broker)
+        marked = 0 if state is None else state["marked"]
+        if state is not None and isinstance(marked, int) and marked >= MAX_MESSAGES and not state["silence"]:
+            name = self.target.destination.qualified_name
+            self.states[broker] = {
+                **state, "silence": f"only the first {marked} messages of all senders to {name} were followed"
+            }  # fmt: skip
+
+
+class BridgedMarks:
+    """The marks at the targets of bridges, for the marks of one broker."""
+
+    def __init__(self, broker: Broker, clock: Clock, ask: AskBroker | None = None) -> None:
+        """``ask`` asks one broker; without it the client does, which the first question loads."""
+        self._broker: Final = broker
+        self._clock: Final = clock
+        self._ask_broker: Final = ask
+        self._marks: Final[dict[Mark, list[TargetMark]]] = {}
+
+    def begin(self, mark: Mark, bridges: int, *, everywhere: bool) -> None:
+        """Find the targets for the messages of a mark; over ``bridges`` more bridges, none with 0."""
+        source = self._broker.assembly.context.step_source
+        if mark in self._marks or bridges <= 0 or not isinstance(source, BridgeTargets):
+            return
+        found: dict[tuple[str, str], BridgeTarget] = {}
+        for wanted in list(mark.wanted.values()):
+            for target in [] if wanted.is_pattern else source.targets(wanted):
+                found.setdefault((target.peer.uri, target.destination.qualified_name), target)
+        self._marks[mark] = [
+            TargetMark(target, f"{mark.settings.mark_id}.{number}", everywhere=everywhere)
+            for number, target in enumerate(list(found.values())[:MAX_TARGETS], 1)
+        ]
+
+    def forget(self, active: Sequence[Mark]) -> None:
+        """Forget all marks but for the ``active`` ones."""
+        for mark in [one for one in self._marks if one not in active]:
+            for target in self._marks.pop(mark):
+                if target.asking is not None:
+                    target.asking.cancel()
+
+    def look(self, mark: Mark, bridges: int) -> list[asyncio.Task[None]]:
+        """Ask the brokers that were not asked within `LOOK_S`; return all questions on their way."""
+        now = self._clock.now()
+        tasks: list[asyncio.Task[None]] = []
+        for one in self._marks.get(mark, ()):
+            if one.asking is None and now.monotonic - one.looked >= LOOK_S:
+                one.looked = now.monotonic
+                one.asking = asyncio.get_running_loop().create_task(self._ask(one, mark, bridges))
+            if one.asking is not None:
+                tasks.append(one.asking)
+        return tasks
+
+    def collect(self, mark: Mark) -> list[Row]:
+        """Move the observations of bridged messages into the mark; return the states of the brokers."""
+        states: list[Row] = []
+        for one in self._marks.get(mark, ()):
+            waiting, one.pending = one.pending, []
+            for row in waiting:
+                if not self._note(mark, row):
+                    one.pending.append(row)
+            states += one.states.values()
+            mark.observations.dropped += one.dropped
+            one.dropped = 0
+        return states
+
+    def _note(self, mark: Mark, row: Row) -> bool:
+        """Add an observation to the mark; False for one of a message that is not known to have crossed."""
+        known = mark.copies.get(str(row["message_id"]))
+        if known is None:
+            return False
+        hops, deliveries, time_ms = row["hops"], row["deliveries"], row["time_ms"]
+        assert isinstance(hops, int)
+        assert isinstance(deliveries, int)
+        assert isinstance(time_ms, int)
+        mark.observations.add(
+            str(row["step"]), str(row["message_id"]), str(row["destination"]), str(row["location"]),
+            str(row["detail"]), known.hops + 1 + hops, deliveries, time_ms, str(row["broker"]),
+        )  # fmt: skip
+        return True
+
+    async def _ask(self, one: TargetMark, mark: Mark, bridges: int) -> None:
+        peer, target = one.target.peer, one.target
+        asked_ms = self._clock.now().wall_ms
+        try:
+            if target.silence:
+                reason = target.silence
+            else:
+                async with asyncio.timeout(ASK_S):
+                    answer = await self._answer(one, mark, bridges)
+                rows = trace_rows.read_answer(answer)
+                teller = str(rows[0]["broker"]) if rows else ""
+                one.take(trace_rows.with_offsets(rows, teller, asked_ms, self._clock.now().wall_ms))
+                one.note_excess(teller)
+                return
+        except TimeoutError:
+            reason = f"does not answer within {ASK_S:g} s"
+        except (SpanwireError, OSError) as error:
+            reason = f"cannot be asked: {error}"
+        finally:
+            one.asking = None
+        one.states[peer.name] = trace_rows.failed(peer.name, "", f"broker {peer.name} {reason}")
+
+    async def _answer(self, one: TargetMark, mark: Mark, bridges: int) -> str:
+        now = self._clock.now()
+        left_s = 1 if mark.ended else max(1, int(mark.until - now.monotonic))
+        settings: Row = {
+            "id": one.mark_id, "destination": one.target.destination.qualified_name,
+            "seconds": min(left_s, MAX_SECONDS), "messages": MAX_MESSAGES,
+        }  # fmt: skip
+        question = {"mark": settings, "after": one.after, "over": bool(mark.ended)}
+        question |= {"bridges": bridges - 1, "alone": not one.everywhere}
+        ask = self._ask_broker or cast("AskBroker", registry.load(registry.BROKERS_QUESTION))
+        seconds = ASK_S if one.everywhere else HOP_S  # within which a broker asks no others
+        return await ask(one.target.peer, ACTION, json.dumps(question), (), seconds, "")
