@@ -95,6 +95,36 @@ def test_a_bridge_with_a_password_in_clear_lasts_until_the_next_start(
         assert not any("canary" in line for line in broker.errors)  # the audit log is a part of the log
 
 
+def test_parameters_of_a_bridge_are_shown_and_set_until_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPANWIRE_BRIDGE_PASSWORD", "canary")
+    with Started(tmp_path / "a") as broker, Broker() as far:
+        shovels = Shovels(broker, far, tmp_path)
+        assert shovels.create() == 0
+        assert shovels.crosses("first")
+        capsys.readouterr()
+        settings = ["addMessageIDInHeader=true", "maxBatchSize=7"]
+        assert main(["bridge", "parameters", "shovel", *settings, *shovels.here]) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert {"maxBatchSize = 7", "targetPassword = ****", "targetUsername = u"} <= set(printed)
+        assert eventually(lambda: shovels.states() == {"shovel": "running"})
+        with client.connect(broker.broker_url) as connection, connection.session() as session:
+            session.create_producer("queue://A").send("second")
+        with client.connect(far.url) as connection, connection.session() as session:
+            message = session.create_consumer("queue://B").receive(TIMEOUT_S)
+            assert message is not None
+            assert "ACTIVEMQ_BRIDGE_MSG_ID_LIST" in message.properties
+        bean = "connector=jmsConnectors,jmsConnectors=shovel"
+        assert main(["query", "--objname", bean, *shovels.here]) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert {"MaxBatchSize = 7", "TargetPassword = ****", "AbortedMessageCount = 0"} <= set(printed)
+        killed(broker)
+        assert main(["bridge", "parameters", "shovel", *shovels.here]) == 0
+        assert "maxBatchSize = 500" in capsys.readouterr().out
+        assert not any("canary" in line for line in broker.errors)
+
+
 def test_a_created_route_is_paused_and_a_standby_has_it(tmp_path: Path) -> None:
     file = tmp_path / "route.yaml"
     file.write_text(ROUTE)

@@ -48,6 +48,7 @@ NOT_NOTED: Final = (
     "why",
     "observations",
     "trace-dry-run",
+    "bridge-parameters",
 )  # a login a minute and user, and reading, are not audited
 HIDDEN: Final = "********"
 SECRET_NAME: Final = re.compile("password|passphrase|secret|token", re.IGNORECASE)

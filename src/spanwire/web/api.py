@@ -28,6 +28,7 @@ from spanwire.web.problems import ProblemError
 PREFIX: Final = "/api/v1"
 ANSWERS: Final = {  # parts of the answers to questions, beside the name of the broker
     "why": (("kind", TEXT), ("explanations", LIST)),
+    "bridge-parameters": (("bridge", TEXT), ("parameters", OBJECT)),
     "trace-dry-run": (("destination", TEXT), ("hops", LIST), ("delivered", BOOLEAN)),
     "observations": (("traces", LIST), ("trace", TEXT), ("observations", LIST), ("brokers", LIST), ("next", INTEGER)),
 }

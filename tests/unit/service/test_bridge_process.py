@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -175,6 +176,68 @@ def test_without_a_connector_only_bridges_of_this_broker_do_not_run() -> None:
         await process.stop()
 
     asyncio.run(scenario())
+
+
+CHANGES: Final = """
+for line in sys.stdin:
+    order = json.loads(line)
+    for one in order.get("bridges", ()):
+        words = f'{order["remove"]} {order["paused"]} {one["batch"]["size"]} {one["source"]["factory"]["url"]}'
+        print(json.dumps({"bridges": [{**row, "name": one["name"], "last_error": words}]}), flush=True)
+"""
+
+
+def test_a_changed_bridge_takes_the_place_of_the_old_one() -> None:
+    async def scenario() -> None:
+        process = process_of(CHANGES, None)
+        process.start(connectors(listening("127.0.0.1")))
+        await reported(process)
+        process.take(bridge("c"))
+        shown = process.parameters({"name": "b"})["parameters"]
+        assert isinstance(shown, dict)
+        assert (shown["maxBatchSize"], shown["sourcePassword"]) == (500, "****")
+        (before,) = await process.change({"name": "b", "settings": {"maxBatchSize": 7}})
+        assert before["state"] == "running"
+        assert process.names() == ["b", "c"]  # in its place of the list
+        assert "['b'] [] 7 tcp://127.0.0.1:61616" in str((await reported(process))["last_error"])
+        await process.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
+
+
+def test_a_bridge_that_an_operator_has_started_goes_on_after_a_change() -> None:
+    async def scenario(starts: bool) -> str:
+        command = [sys.executable, "-c", CHILD.replace("MORE", CHANGES)]
+        waiting = replace(bridge(), auto_start=False)
+        process = BridgeChildProcess([waiting], None, command=command, stop_s=WAIT_S)
+        process.start(connectors(listening("127.0.0.1")))
+        await reported(process)
+        if starts:
+            await process.command("resume", {"bridges": ["b"]})
+        await process.change({"name": "b", "settings": {"maxRetries": 1}})
+        words = str((await reported(process))["last_error"])
+        await process.stop()
+        return words
+
+    assert asyncio.run(scenario(starts=True)).startswith("['b'] [] ")
+    assert asyncio.run(scenario(starts=False)).startswith("['b'] ['b'] ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"name": "x", "settings": {"maxRetries": 1}}, "unknown bridge x; known are b"),
+        ({"name": "b"}, "settings must be an object with parameters"),
+        ({"name": "b", "settings": {"maxBatchSize": 0}}, "bridge b: maxBatchSize is 0"),
+        ({"name": "b", "settings": {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}}, "is not for"),
+    ],
+)
+def test_a_faulty_change_changes_nothing(arguments: dict[str, object], reason: str) -> None:
+    process = BridgeChildProcess([bridge()], None)
+    with pytest.raises(ConfigurationError, match=reason):
+        asyncio.run(process.change(arguments))
+    assert process.names() == ["b"]
+    assert process.parameters({"name": "b"}) == BridgeChildProcess([bridge()], None).parameters({"name": "b"})
 
 
 def test_no_child_is_started_while_the_broker_stops() -> None:

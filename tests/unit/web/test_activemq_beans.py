@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.management.beans import executions as kinds
-from spanwire.management.beans.operations import ANSWERS, EXECUTABLE, WRITABLE
+from spanwire.management.beans.operations import ANSWERS, BRIDGE_PARAMETERS, EXECUTABLE, WRITABLE
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, ViewTable
 from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.view_table import (
@@ -99,6 +99,8 @@ class FullLink(FakeBrokerLink):
         }  # fmt: skip
 
     async def ask(self, command: str, **arguments: object) -> object:
+        if command == "bridge-parameters":
+            return {"broker": "orders", "bridge": "n", "parameters": dict.fromkeys(BRIDGE_PARAMETERS, "x")}
         if command == "destination":
             return row_of(QUEUES, destination=arguments["destination"])
         return await super().ask(command, **arguments)

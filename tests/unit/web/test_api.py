@@ -173,6 +173,7 @@ def test_s20_the_commands_of_operations_are_a_closed_list() -> None:
         "network-remove", "network-reset", "connector-add", "connector-remove", "connector-reset", "limits", "settings",
         "strategy-change", "reset-producer", "reset-consumer", "ungroup", "task-resume", "task-undo",
         "connector-rebalance", "browse-subscription", "drain", "link-drain", "bridge-create", "bridge-delete",
+        "bridge-change",
     }  # fmt: skip
     client = client_of(FakeBrokerLink())
     for command in ("stop", "reload", "login", "exec", "purge/../stop"):

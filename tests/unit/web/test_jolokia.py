@@ -90,10 +90,17 @@ def peopled() -> FakeBrokerLink:
             {"name": "to-billing", "uri": "static:(tcp://billing:61616)", "autoStart": True, "prefetchSize": 1000},
             {"name": "from-depot", "uri": "tcp://h:9", "autoStart": None},
         ],
-        "bridges": [{"name": "j", "state": "running", "up": True, "gave_up": False, "forwarded": 3, "quality": "AT"}],
+        "bridges": [
+            {"name": "j", "state": "running", "up": True, "gave_up": False, "forwarded": 3, "quality": "AT",
+             "aborted": 1}
+        ],
         "stores": [{"name": "KahaDB[/d]", "directory": "/d", "size_bytes": 5}],
-    }
+    }  # fmt: skip
+    link.answers["bridge-parameters"] = {"broker": "orders", "bridge": "j", "parameters": PARAMETERS}
     return link
+
+
+PARAMETERS = {"maxBatchSize": 500, "selector": "a = 1", "sourcePassword": "****", "clientID": None}
 
 
 def all_names(link: FakeBrokerLink) -> list[str]:
@@ -161,7 +168,8 @@ JMS = f"{BROKER},connector=jmsConnectors,jmsConnectors=j"
          {"RemoteBrokerName": "billing", "LocalBrokerName": "orders", "EnqueueCounter": 5, "DequeueCounter": 4}),
         (f"{BROKER},connector=duplexNetworkConnectors,networkConnectorName=from-depot,networkBridge=tcp_//h_9",
          {"CreatedByDuplex": True, "ReceivedCounter": 0}),
-        (JMS, {"Started": True, "Failed": False, "Paused": False, "MessageCount": 3}),
+        (JMS, {"Started": True, "Failed": False, "Paused": False, "MessageCount": 3, "AbortedMessageCount": 1,
+               "MaxBatchSize": 500, "Selector": "a = 1", "SourcePassword": "****", "ClientID": None}),
         (BRANCH, {"FormatId": 7, "GlobalTransactionId": [-1, 1], "BranchQualifier": []}),
         (SCHEDULER, {"ScheduledMessageCount": 2, "DelayedMessageCount": 1}),
         (f"{BROKER},service=Health", {"CurrentStatus": "Good"}),
@@ -353,6 +361,27 @@ def test_limits_are_written_by_an_administrator(
     assert posted(request, ANNA, link)["status"] == 200
     given = next(arguments for asked, arguments in link.asked if asked == command)
     assert {name: one for name, one in given.items() if name != "handle"} == passed
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "before", "settings"),
+    [
+        ("MaxBatchSize", 7, 500, {"maxBatchSize": "7"}),
+        ("Selector", "", "a = 1", {"selector": None}),
+        ("SourcePassword", "x", "****", {"sourcePassword": "x"}),
+    ],
+)
+def test_parameters_of_a_bridge_are_written_by_an_administrator(
+    attribute: str, value: object, before: object, settings: dict[str, object]
+) -> None:
+    link = peopled()
+    request = {"type": "write", "mbean": JMS, "attribute": attribute, "value": value}
+    assert posted(request, OTTO, link)["status"] == 403
+    assert link.count("bridge-change") == 0
+    written = posted(request, ANNA, link)
+    assert (written["status"], written["value"]) == (200, before)
+    given = next(arguments for asked, arguments in link.asked if asked == "bridge-change")
+    assert {name: one for name, one in given.items() if name != "handle"} == {"name": "j", "settings": settings}
 
 
 def as_object(value: object) -> dict[str, object]:

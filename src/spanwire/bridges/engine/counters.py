@@ -11,6 +11,7 @@ class BridgeCounters:
     """Counts since the start of the process."""
 
     __slots__ = (
+        "aborted",
         "batches",
         "dead_letters",
         "failures",
@@ -30,6 +31,7 @@ class BridgeCounters:
         self.failures = 0
         self.dead_letters = 0  # messages that the target can never take, handed to the source's broker
         self.perhaps_lost = 0  # acknowledged messages of AT_MOST_ONCE whose send has failed
+        self.aborted = 0  # messages of batches that were given up; all but the perhaps lost ones come again
         self.heuristics = 0  # branches that somebody else has finished, perhaps against the decision
         self.lag_ms = 0  # age of the newest message of the last batch when the batch was complete
 
@@ -51,3 +53,4 @@ class BridgeStatus:
     lag_ms: int
     last_error: str | None
     heuristics: int = 0
+    aborted: int = 0

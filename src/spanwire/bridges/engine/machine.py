@@ -131,6 +131,7 @@ class BridgeMachine:
             counters.lag_ms,
             self.last_error,
             counters.heuristics,
+            counters.aborted,
         )
 
     def handle(self, event: Event, now: Time) -> list[Action]:
@@ -227,6 +228,7 @@ class BridgeMachine:
         return [Recover()]
 
     def _disconnect(self) -> list[Action]:
+        self.counters.aborted += len(self._batch)
         self._batch = []
         self._batch_bytes = 0
         self._recovers_at = None

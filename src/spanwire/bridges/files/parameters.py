@@ -156,17 +156,17 @@ def bridge_of(
         batch=BatchLimits(parameters.batch_size or DEFAULT_BATCH_SIZE, parameters.quiet_ms),
         retry=RetryPolicy(parameters.max_retries, parameters.interval_ms, failover_ms=parameters.failover_ms),
     )
-    return replace(definition, steps=_steps(parameters, definition, _detects(words, definition)))
+    dropping = () if is_same_broker(definition) else (DropTemporaryReplyTo(),)
+    return replace(definition, steps=(*steps_before_others(words, parameters, definition), *dropping))
 
 
-def _steps(parameters: BridgeParameters, definition: BridgeDefinition, detects: bool) -> tuple[Step, ...]:
+def steps_before_others(words: Mapping, parameters: BridgeParameters, definition: BridgeDefinition) -> tuple[Step, ...]:
+    """Return the steps that name a message, for the list of ids and for detection of duplicates at the target."""
     steps: list[Step] = []
     if parameters.appends_id:
         steps.append(AppendMessageId(parameters.id_list))
-    if detects:
+    if _detects(words, definition):
         steps.append(AddDuplicateId(definition.name))
-    if not is_same_broker(definition):
-        steps.append(DropTemporaryReplyTo())
     return tuple(steps)
 
 

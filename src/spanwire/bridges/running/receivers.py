@@ -40,6 +40,7 @@ SUMS: Final = (
     "redelivered",
     "perhaps_lost",
     "heuristics",
+    "aborted",
 )
 
 OnChange = Callable[[Announced], None]

@@ -251,6 +251,7 @@ COMMANDS: Final[dict[str, tuple[Command, str]]] = {
     "pause": (operate.pause, "pause bridges of a broker, also over its restart"),
     "resume": (operate.resume, "start paused bridges of a broker"),
     "restart": (operate.restart, "start bridges of a broker anew, also failed ones"),
+    "parameters": (operate.parameters, "show or set the parameters of a broker's bridge"),
     "create": (operate.create, "create the bridge of a file at a running broker"),
     "delete": (operate.delete, "delete bridges that were created at a running broker"),
 }

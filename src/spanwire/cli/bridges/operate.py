@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from spanwire.model.text import escaped
 
 FAILURE: Final = 1
 FORMATS: Final = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".xml": "xml"}
+FROM_INPUT: Final = "-"
 MAX_FILE_BYTES: Final = 64 * 1024  # bytes that are read of a file; the broker takes less, and says how much
 COLUMNS: Final = ("name", "state", "since_s", "received", "forwarded", "batches", "retries", "dead_letters", "lag_s")
 TEXTS: Final = {
@@ -98,6 +100,56 @@ def create(arguments: Sequence[str]) -> int:
         lines += [f"bridge {row['name']} {row['note']}"] if row.get("note") else []
         sys.stdout.write("".join(f"{escaped(line)}\n" for line in lines))
     return 0
+
+
+def parameters(arguments: Sequence[str]) -> int:
+    """Show the parameters of a bridge, or set some until the next start of its broker."""
+    parser = Parser(
+        prog="spanwire bridge parameters",
+        description="Show the parameters of a bridge of a running broker, or set some: the bridge completes its batch "
+        "and starts anew, and they hold until the next start of the broker.",
+    )
+    placement(parser, names_others=True)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("name", metavar="NAME", help="name of a bridge")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        metavar="PARAMETER=VALUE",
+        help="a parameter such as maxBatchSize=100; without a value it is taken away, and the value - of a password "
+        "is asked for",
+    )
+    options = parser.parse(arguments)
+    settings = dict(_setting(parser, text) for text in options.settings)
+    client = control_client(options)
+    if settings:
+        client.ask("bridge-change", name=options.name, settings=settings)
+    answer = client.ask("bridge-parameters", name=options.name)
+    found = answer.get("parameters") if isinstance(answer, dict) else None
+    shown = found if isinstance(found, dict) else {}
+    if options.json:
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+    else:
+        lines = [f"{name} = {_shown(value)}" for name, value in shown.items() if value is not None]
+        sys.stdout.write("".join(f"{escaped(line)}\n" for line in lines or ["a route has no parameters"]))
+    return 0
+
+
+def _setting(parser: Parser, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        parser.error(f"{text[:100]}: write PARAMETER=VALUE")
+    if not name.endswith("Password") or not value:
+        return name, value
+    if value != FROM_INPUT:
+        parser.error(f"{name}=…: the list of processes would show it; write {name}=- to be asked for it")
+    if sys.stdin.isatty():
+        return name, getpass.getpass(f"{name}: ")
+    return name, sys.stdin.readline().rstrip("\r\n")
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def delete(arguments: Sequence[str]) -> int:

@@ -135,6 +135,11 @@ def strategy_name(broker: str, name: object) -> str:
     return f"{broker},service=SlowConsumerStrategy,instanceName={quoted(str(name))}"
 
 
+def bean_word(word: str) -> str:
+    """Return the name of a parameter as an attribute's name."""
+    return word[:1].upper() + word[1:]
+
+
 def number(value: object) -> int:
     """Return a whole number, 0 for any other value."""
     return value if isinstance(value, int) else 0

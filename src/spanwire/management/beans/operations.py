@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from spanwire.management.beans import executions as kinds
+from spanwire.management.beans.bean import bean_word
 from spanwire.management.beans.executions import MEASURED, Answer, Arguments, Execution
 from spanwire.management.beans.messages import composites
 from spanwire.management.beans.queries import queried
@@ -16,6 +17,7 @@ from spanwire.management.beans.words import (
     at_instant,
     attribute,
     between,
+    bridge_of,
     browsed,
     browsed_one,
     browsed_queue,
@@ -48,6 +50,13 @@ from spanwire.management.tables.view_table import QUEUES, TOPICS
 
 def _setting(command: str, base: Arguments, name: str, read: Callable[[str], object]) -> Execution:
     return Execution(command, with_value(base, name, read))
+
+
+def _parameter(word: str) -> Execution:
+    """Return the operation that sets one parameter of a bridge; an empty text takes the parameter away."""
+    return Execution(
+        "bridge-change", lambda subject, words: {**bridge_of(subject, words), "settings": {word: words[0] or None}}
+    )
 
 
 def _query(view: ViewTable) -> Execution:
@@ -182,6 +191,11 @@ EXECUTABLE: Final[dict[str, dict[tuple[str, int], Execution]]] = {
         ("removeJob", 1): Execution("job-remove", lambda subject, words: {"job_id": words[0]}),
     },
 }
+BRIDGE_PARAMETERS: Final = (
+    "sourceUsername", "sourcePassword", "targetUsername", "targetPassword", "selector", "failureRetryInterval",
+    "maxRetries", "qualityOfServiceMode", "maxBatchSize", "maxBatchTime", "subscriptionName", "clientID",
+    "addMessageIDInHeader", "messageIDHeader", "failoverTimeout", "duplicateDetection",
+)  # fmt: skip
 SETTINGS: Final = {
     "MemoryLimit": _setting("settings", queue_of, "memory_limit_bytes", whole),
     "ProducerFlowControl": _setting("settings", queue_of, "producer_flow_control", flag),
@@ -205,6 +219,7 @@ WRITABLE: Final[dict[str, dict[str, Execution]]] = {
         "IgnoreIdleConsumers": _setting("strategy-change", keys_of("name"), "ignores_idle", flag),
         "IgnoreNetworkConsumers": _setting("strategy-change", keys_of("name"), "ignores_network", flag),
     },
+    kinds.JMS_BRIDGE: {bean_word(word): _parameter(word) for word in BRIDGE_PARAMETERS},
     kinds.LOGGING: {"RootLogLevel": Execution("log-level", root_level)},
 }
 # Operations that ask the broker nothing: functions of the attributes and the words of the request.

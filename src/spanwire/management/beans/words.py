@@ -42,6 +42,13 @@ def queue_of(subject: Node, words: list[str]) -> Node:
     return {"destinations": [subject["destination"]]}
 
 
+def bridge_of(subject: Node, words: list[str]) -> Node:
+    """Return the name of the bean's bridge."""
+    bridges = subject["bridges"]
+    assert isinstance(bridges, list), "a bean of a bridge names one"
+    return {"name": bridges[0]}
+
+
 def with_value(base: Arguments, name: str, read: Callable[[str], object]) -> Arguments:
     """Return a function to add the first word, read by ``read``, as the argument ``name``."""
     return lambda subject, words: {**base(subject, words), name: read(words[0])}

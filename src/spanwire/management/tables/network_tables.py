@@ -117,6 +117,8 @@ BRIDGES: Final = ViewTable(
         messages("perhaps_lost", "acknowledged at the source and perhaps not stored by the target", "", COUNTER),
         Attribute("lag_s", NUMBER, "age of the newest message of the last batch at its end", unit=SECONDS,
                   metric=GAUGE),
+        messages("aborted", "received in batches that were given up, most of which come again", "AbortedMessageCount",
+                 COUNTER),
         text("last_error", "last failure", nullable=True),
     ),
     "bridge",

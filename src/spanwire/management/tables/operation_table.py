@@ -248,6 +248,11 @@ MANAGING: Final = (
                Argument("format", TEXT, "format of the definition, toml by default", choices=("toml", "yaml", "xml")),
                Argument("file", TEXT, "name of the definition in errors"),
                Argument("replace", BOOLEAN, "true to take the place of a created bridge of its name"))),
+    Operation("/bridges/change", "bridge-change", Role.ADMIN,
+              "set parameters of a bridge until the next start of the broker; it completes its batch and starts anew",
+              (Argument("name", TEXT, "name of the bridge", required=True),
+               Argument("settings", OBJECT, "parameters of a JMS bridge, such as maxBatchSize; null takes one away",
+                        required=True))),
     Operation("/bridges/delete", "bridge-delete", Role.ADMIN,
               "let created bridges complete their batches and end, and forget them", BRIDGES),
 )  # fmt: skip
@@ -287,7 +292,11 @@ TRACE_DRY_RUN: Final = Operation(
      Argument("from", TEXT, "name of the broker where it would be sent; else this one"),
      Argument("properties", TEXT, "its properties as a JSON object, for selectors")),
 )  # fmt: skip
-QUESTIONS: Final = (WHY, OBSERVATIONS, TRACE_DRY_RUN)
+BRIDGE_PARAMETERS: Final = Operation(
+    "/bridges/parameters", "bridge-parameters", Role.VIEW, "parameters of a bridge, without its passwords",
+    (Argument("name", TEXT, "name of the bridge", required=True),),
+)  # fmt: skip
+QUESTIONS: Final = (WHY, OBSERVATIONS, TRACE_DRY_RUN, BRIDGE_PARAMETERS)
 READING: Final = (
     "status", "summary", "destination", "changes", "ages", "network", "pipelines", "headers",
     *(question.command for question in QUESTIONS),

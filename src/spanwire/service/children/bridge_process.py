@@ -14,10 +14,13 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from spanwire.bridges.files.changed_parameters import parameters_of, with_parameters
 from spanwire.bridges.files.definition_json import plain_definition
+from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import place
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import source_text, targets_text
@@ -32,6 +35,7 @@ from spanwire.service.children.bridge_targets import targets_of
 from spanwire.service.children.deployments import Deployment, Deployments
 from spanwire.service.children.paused_bridges import PausedBridges
 from spanwire.service.children.supervision import Supervision, end_process
+from spanwire.service.config.interpretation.camel_routes import check_in_broker
 from spanwire.service.config.model import NO_CODE, CodeDirectories, TracingConfiguration
 from spanwire.transports.connector import TransportConnector
 
@@ -54,7 +58,7 @@ STOPPED: Final = "stopped"
 PAUSED: Final = "paused"
 RUNNING: Final = "running"
 FAILED: Final = "failed"
-COUNTERS: Final = ("received", "forwarded", "batches", "dead_letters", "redelivered", "perhaps_lost")
+COUNTERS: Final = ("received", "forwarded", "batches", "dead_letters", "redelivered", "perhaps_lost", "aborted")
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +187,7 @@ class BridgeChildProcess:
         if self._is_stopping:
             raise ConfigurationError("the broker is being stopped; create and delete bridges after its next start")
         plain = [plain_definition(definition) for definition in self._reached(definitions)]
-        self._definitions[:] = [one for one in self._definitions if one.name not in names] + definitions
+        self._definitions[:] = _with_places(self._definitions, names, definitions)
         for name in names:
             self._reports.pop(name, None)
         self._waiting.difference_update(names)
@@ -259,11 +263,10 @@ class BridgeChildProcess:
         names = arguments.get("bridges")
         if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
             raise ConfigurationError(f"bridges must be a list of 1 to {MAX_NAMES} names of bridges")
-        known_names = [definition.name for definition in self._definitions]
+        known = self.names()
         for name in names:
-            if name not in known_names:
-                known = ", ".join(known_names[:20]) or "none"
-                raise ConfigurationError(f"unknown bridge {str(name)[:100]}; known are {known}")
+            if name not in known:
+                raise ConfigurationError(self._unknown(name))
         named = [definition for definition in self._definitions if definition.name in names]
         if self._obstacle is not None and any(map(uses_this_broker, named)):
             raise ConfigurationError(self._obstacle)
@@ -271,6 +274,43 @@ class BridgeChildProcess:
         self._waiting.difference_update(names)
         self._send({action: names})
         return [self._row(definition) for definition in self._definitions if definition.name in names]
+
+    def parameters(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Return the parameters of the bridge ``name``; a route has none. Raises `ConfigurationError`."""
+        definition = self._named_definition(arguments.get("name"))
+        parameters = parameters_of(definition) if isinstance(definition, BridgeDefinition) else {}
+        return {"bridge": definition.name, "parameters": parameters}
+
+    async def change(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """Set parameters of the bridge ``name`` until the next start; return its row from before.
+
+        The bridge completes its batch and starts anew.
+
+        Raises:
+            ConfigurationError: a parameter is unknown or invalid, or the bridge could not run; nothing is changed.
+        """
+        definition, settings = self._named_definition(arguments.get("name")), arguments.get("settings")
+        if not isinstance(settings, dict) or not settings:
+            raise ConfigurationError("settings must be an object with parameters of the bridge")
+        if not isinstance(definition, BridgeDefinition):
+            raise ConfigurationError(f"{definition.name} is a route, which has no parameters; change its definition")
+        changed = with_parameters(definition, settings)
+        await asyncio.to_thread(check_in_broker, changed)  # loads the packages of its providers
+        if not any(one is definition for one in self._definitions):
+            raise ConfigurationError(f"bridge {definition.name} was replaced or deleted meanwhile; look, and try again")
+        row = self._row(definition)
+        # One that an operator has started goes on, although its definition says that it waits.
+        self._change([definition.name], [replace(changed, auto_start=definition.name not in self._waiting)])
+        return [row]
+
+    def _named_definition(self, name: object) -> Definition:
+        found = next((one for one in self._definitions if one.name == name), None)
+        if found is None:
+            raise ConfigurationError(self._unknown(name))
+        return found
+
+    def _unknown(self, name: object) -> str:
+        return f"unknown bridge {str(name)[:100]}; known are {', '.join(self.names()[:20]) or 'none'}"
 
     def _resting(self) -> set[str]:
         """Return the names of the bridges paused by an operator, or not yet started by an operator."""
@@ -359,6 +399,15 @@ class BridgeChildProcess:
             if self._receiver is not None:
                 for message_id, step, location, cause, there, wall_ms in reported.get("steps", ()):
                     self._receiver.step_outside(message_id, step, location, cause, there, wall_ms)
+
+
+def _with_places(
+    before: Sequence[Definition], names: Sequence[str], definitions: Sequence[Definition]
+) -> list[Definition]:
+    """Return definitions without those of some names; a new one of such a name has the place of the old one."""
+    new = {definition.name: definition for definition in definitions}
+    kept = [new.pop(one.name, None) if one.name in names else one for one in before]
+    return [*(one for one in kept if one is not None), *new.values()]
 
 
 def _ends(definition: Definition) -> tuple[str, str]:

@@ -88,18 +88,29 @@ class BrokerBridges:
         """Return a row for each bridge."""
         return [] if self._child is None else self._child.rows()
 
-    def operations(self) -> dict[str, Callable[[Mapping[str, object]], Awaitable[Rows]]]:
+    def operations(self) -> dict[str, Callable[[Mapping[str, object]], Awaitable[object]]]:
         """Return the operations of operators by the names of their commands."""
         return {
             **{f"bridge-{action}": partial(self._command, action) for action in ACTIONS},
             "bridge-create": self._create,
             "bridge-delete": self._delete,
+            "bridge-change": self._change,
+            "bridge-parameters": self._parameters,
         }
 
-    async def _command(self, action: str, arguments: Mapping[str, object]) -> Rows:
+    async def _change(self, arguments: Mapping[str, object]) -> Rows:
+        return await self._working().change(arguments)
+
+    async def _parameters(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        return {"broker": self._configuration.broker_name, **self._working().parameters(arguments)}
+
+    def _working(self) -> BridgeChildProcess:
         if self._child is None:
             raise ConfigurationError(NO_BRIDGES)
-        return await self._child.command(action, arguments)
+        return self._child
+
+    async def _command(self, action: str, arguments: Mapping[str, object]) -> Rows:
+        return await self._working().command(action, arguments)
 
     async def _create(self, arguments: Mapping[str, object]) -> Rows:
         return await self._added_bridges().create(arguments)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from spanwire.management.beans import executions
-from spanwire.management.beans.bean import TYPES, Bean, network_name, number, short, values_of
+from spanwire.management.beans.bean import TYPES, Bean, Detail, bean_word, network_name, number, short, values_of
 from spanwire.management.beans.executions import Node
 from spanwire.management.beans.names import quoted
 from spanwire.management.beans.source import BeanSource
 from spanwire.management.tables.network_tables import BRIDGES, LINKS, NETWORK_CONNECTORS
+from spanwire.management.tables.operation_table import BRIDGE_PARAMETERS
 from spanwire.management.tables.view_table import rows_of, type_of
 from spanwire.management.tables.work_tables import LINK_DESTINATIONS
 
@@ -65,6 +66,16 @@ async def jms_bridge_beans(source: BeanSource, broker: str) -> list[Bean]:
             {**values_of(BRIDGES, row), "Paused": row["state"] == "paused"},
             executions.JMS_BRIDGE,
             {"bridges": [row["name"]]},
+            _of_bridge(row["name"]),
         )
         for row in rows_of(BRIDGES, await source.status())
     ]
+
+
+def _of_bridge(name: object) -> Detail:
+    async def detail(source: BeanSource, broker: str) -> Node:
+        answer = await source.ask(BRIDGE_PARAMETERS.command, name=name)
+        parameters = answer.get("parameters") if isinstance(answer, dict) else None
+        return {bean_word(word): value for word, value in parameters.items()} if isinstance(parameters, dict) else {}
+
+    return detail

@@ -236,6 +236,13 @@ PROMPTS: Final[dict[str, Prompt]] = {
         "The bridge is created.",
         is_dangerous=False,
     ),
+    "bridge-change": Prompt(
+        "Change parameters of a bridge",
+        "Change",
+        "It completes its batch and starts anew, with counts from 0. They hold until the next start of the broker.",
+        "The parameters are set.",
+        is_dangerous=False,
+    ),
     "bridge-delete": Prompt(
         "Delete the bridge",
         "Delete",
