@@ -21,6 +21,7 @@ from spanwire.client import blocking
 from spanwire.management.control_client import ControlClient
 from spanwire.pipeline.link.control_client import Control
 from spanwire.pipeline.watch.status import RETRYING, RUNNING, PipelineStatus, RouteStatus, encode
+from tests.bench.console.filled_network import bridge, neighbours, trace
 from tests.service.started import TIMEOUT_S, Started, StompClient
 from tests.support.ports import free_port
 
@@ -52,6 +53,7 @@ class Filled(Started):
     """A broker with users and a web process."""
 
     base = ""
+    trace = ""  # id of a trace with steps
 
     def web_address(self) -> str:
         """The address of the console, once the web process listens."""
@@ -75,6 +77,11 @@ def filled(directory: Path, shops: int = len(SHOPS)) -> Iterator[Filled]:
         clients.enter_context(_consumer(far, "/queue/shop.berlin.invoices", login=False))
         _pipeline(near, clients)
         _tasks(near)
+        clients.enter_context(neighbours(directory, near))
+        bridge(near, "returns-to-refunds", "refunds")
+        bridge(near, "returns-elsewhere", LONG)
+        near.trace = trace(near, "shop.berlin.invoices", network=True)
+        _sales(near, clients)
         yield near
 
 
@@ -129,6 +136,14 @@ def _fill(broker: Started, clients: ExitStack, shops: tuple[str, ...]) -> None:
             clients.enter_context(subscriber)
     for number in range(20):
         _send(producer, "/topic/prices.eur", f"{10 + number}.50", f"article:A-{number}")
+
+
+def _sales(broker: Started, clients: ExitStack) -> None:
+    """Messages that are followed to the other broker, and some that a bridge takes."""
+    producer = clients.enter_context(_logged_in(broker, "tills-service"))
+    for number in range(2):
+        _send(producer, "/queue/shop.berlin.invoices", "<invoice/>", f"number:{number}")
+        _send(producer, "/queue/returns", "a return")
 
 
 def _dead_letters(broker: Started, producer: StompClient) -> None:

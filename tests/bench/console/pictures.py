@@ -69,6 +69,18 @@ PAGES: Final[Mapping[str, str]] = {
     "do-purge": f"/admin/do/queues/purge?name={ORDERS}&name={DEAD}",
     "do-retry": f"/admin/do/queues/retry?name={DEAD}",
     "do-create": "/admin/do/queues/create",
+    "do-bridge": "/admin/do/bridges/create",
+    "do-bridge-delete": "/admin/do/bridges/delete?bridges=returns-to-refunds",
+    "do-limits": "/admin/do/broker/limits",
+    "do-settings": f"/admin/do/queues/settings?name={ORDERS}",
+    "do-subscription": "/admin/do/subscriptions/create",
+    "do-drain": "/admin/do/network_connectors/drain",
+    "trace-form": "/admin/trace",
+    "trace-dry-run": "/admin/trace?dry_run=true&name=shop.berlin.invoices",
+    "trace-none": "/admin/trace?trace=T-nobody",
+    "link-in": "/admin/link?name=to-orders",
+    "link-mesh": "/admin/link?name=mesh",
+    "why-in": "/admin/why?kind=link&name=mesh",
     "do-network": "/admin/do/network_connectors/add",
     "missing": "/admin/queue?name=queue://none",
 }
@@ -108,9 +120,10 @@ def main() -> int:
     parser.add_argument("--page", action="append", help="a name from the list in this module")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    wanted = options.page or [*PAGES, *FOUND, *LARGE, "login"]
+    wanted = options.page or [*PAGES, "trace", *FOUND, *LARGE, "login"]
     with tempfile.TemporaryDirectory() as folder, filled(Path(folder)) as broker, browser() as window:
-        places = {name: broker.base + PAGES[name] for name in wanted if name in PAGES}
+        pages = {**PAGES, "trace": f"/admin/trace?trace={broker.trace}"}
+        places = {name: broker.base + pages[name] for name in wanted if name in pages}
         log_in(window, broker.base)
         for name, (page, selector) in FOUND.items():
             window.get(places[page] if page in places else broker.base + PAGES[page])

@@ -135,7 +135,7 @@ MANAGING: Final = (
     Operation("/topics/{name}/settings", "settings", Role.ADMIN,
               "set limits of a topic until the next start or reload of the broker", TOPIC_SETTINGS, TOPIC),
     Operation("/broker/limits", "limits", Role.ADMIN, "set limits of the broker until its next start",
-              (Argument("memory_limit_bytes", INTEGER, "memory of pending messages", least=1),
+              (Argument("memory_limit_bytes", INTEGER, "bytes of memory for pending messages", least=1),
                Argument("store_limit_bytes", INTEGER, f"size of the store in {BYTES_LIMIT}", least=0),
                Argument("temporary_limit_bytes", INTEGER, f"non-persistent messages on the disk, {BYTES_LIMIT}",
                         least=0),

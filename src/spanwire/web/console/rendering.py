@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from typing import Final
@@ -24,18 +25,25 @@ from spanwire.web.problems import ProblemError
 
 LOGIN: Final = "/admin/login"
 NAVIGATION: Final = (
-    ("Overview", HOME, (HOME,)),
+    ("Overview", HOME, (HOME, "/admin/do/broker", "/admin/do/log")),
     ("Queues", "/admin/queues", ("/admin/queue", "/admin/message", "/admin/do/queues")),
     ("Dead letters", "/admin/dead-letters", ("/admin/dead-letters",)),
     ("Topics", "/admin/topics", ("/admin/topic", "/admin/do/topics")),
     ("Subscribers", "/admin/subscribers", ("/admin/subscribers", "/admin/do/subscriptions")),
     ("Connections", "/admin/connections", ("/admin/connection", "/admin/do/connect")),
-    ("Consumers", "/admin/consumers", ("/admin/consumers", "/admin/do/consumers")),
-    ("Producers", "/admin/producers", ("/admin/producers",)),
+    ("Consumers", "/admin/consumers", ("/admin/consumers", "/admin/do/consumers", "/admin/do/slow_consumer")),
+    ("Producers", "/admin/producers", ("/admin/producers", "/admin/do/producers")),
     (
         "Network",
         "/admin/network-map",
-        ("/admin/network", "/admin/link", "/admin/bridges", "/admin/do/links", "/admin/do/network"),
+        (
+            "/admin/network",
+            "/admin/link",
+            "/admin/bridges",
+            "/admin/do/links",
+            "/admin/do/network",
+            "/admin/do/bridges",
+        ),
     ),
     ("Pipelines", "/admin/pipelines", ("/admin/pipelines",)),
     ("Ledger", "/admin/ledger", ("/admin/ledger",)),
@@ -86,11 +94,15 @@ def page(call: Call, template: str, title: str, **values: object) -> Response:
     ``values`` are the variables of the template. A page with ``views``, and with ``destination`` if about a single
     destination, follows the changes of the views.
     """
+    return page_with(HTTPStatus.OK, call, template, title, values)
+
+
+def page_with(code: HTTPStatus, call: Call, template: str, title: str, values: Mapping[str, object]) -> Response:
+    """Return the response of a page with another status, such as that of a refused form."""
     words = read_words(call)
     count = words.text("count")
     notice = result_text(words.text("did"), int(count) if count.isascii() and count.isdigit() else 0)
-    values = {"caller": call.caller, "notice": notice, **values}
-    return _response(call.request, template, title, HTTPStatus.OK, values)
+    return _response(call.request, template, title, code, {"caller": call.caller, "notice": notice, **values})
 
 
 def refusal(request: Request, error: ProblemError) -> Response:

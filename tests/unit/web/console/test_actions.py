@@ -205,3 +205,64 @@ def test_a_bound_below_zero_is_written_in_a_form() -> None:
     data = {"name": "topic://>", "max_slow_count": "-1"}
     assert client.post(path, data=data, headers=OWN, auth=ANNA).status_code == 303
     assert asked(link, "strategy-change") == {"name": "topic://>", "max_slow_count": -1}
+
+
+def test_a_refused_form_is_shown_again_with_the_reason_and_all_that_was_written() -> None:
+    link = FakeBrokerLink()
+    link.refusal = "shovel.toml:3: there is no <targetDestination>"
+    data = {"definition": "<b>\n[bridges.shovel]", "replace": "true", "format": "yaml", "back": "/admin/bridges"}
+    answer = client_of(link).post("/admin/do/bridges/create", data=data, headers=OWN, auth=ANNA)
+    assert answer.status_code == 409
+    assert 'role="alert">shovel.toml:3: there is no &lt;targetDestination&gt;</p>' in answer.text
+    assert ">\n&lt;b&gt;\n[bridges.shovel]</textarea>" in answer.text
+    assert '<option value="true" selected>yes</option>' in answer.text
+    assert "<option selected>yaml</option>" in answer.text
+    assert 'name="back" value="/admin/bridges"' in answer.text
+
+
+def test_a_wrong_number_leaves_the_other_fields_as_they_were_written() -> None:
+    link = FakeBrokerLink()
+    data = {"target": "Q.NEW", "limit": "many", "back": BACK}
+    answer = client_of(link).post("/admin/do/queues/move?name=queue://A", data=data, headers=OWN, auth=OTTO)
+    assert (answer.status_code, link.count("move")) == (400, 0)
+    assert 'name="target" value="Q.NEW" required' in answer.text
+    assert "limit is a whole number from 0 on" in answer.text
+
+
+def test_a_choice_that_nobody_has_made_is_the_default_of_the_operation() -> None:
+    client = client_of(FakeBrokerLink())
+    for path, name in (("/admin/do/bridges/create", "replace"), ("/admin/do/queues/move?name=queue://A", "follow")):
+        page = client.get(path, auth=ANNA).text
+        assert f'name="{name}"><option value="false">no</option><option value="true">yes' in page
+    page = client.get("/admin/do/queues/statistics?name=queue://A", auth=ANNA).text
+    assert 'name="enabled"><option value="true">yes</option><option value="false">no' in page
+
+
+def test_a_list_is_written_with_a_name_a_line() -> None:
+    link = FakeBrokerLink()
+    data = {"uri": "tcp://b:61616", "queues_lines": "ORDERS.>\r\n\r\n a queue \r\n", "back": "/admin/tasks"}
+    answer = client_of(link).post("/admin/do/network_connectors/drain", data=data, headers=OWN, auth=ANNA)
+    assert (answer.status_code, asked(link, "drain")["queues"]) == (303, ["ORDERS.>", "a queue"])
+
+
+def test_what_another_broker_has_opened_is_stopped_and_removed_there_alone() -> None:
+    link = FakeBrokerLink()
+    summary = link.answers["summary"]
+    assert isinstance(summary, dict)
+    own = {**summary["network_connectors"][0], "name": "own"}
+    link.answers["summary"] = {
+        **summary,
+        "network_connectors": [own, {**own, "name": "theirs", "accepted": True}],
+        "network_settings": [{"name": "own", "autoStart": True}, {"name": "theirs", "autoStart": None}],
+    }
+    client = client_of(link)
+    links = client.get("/admin/network", auth=ANNA).text
+    assert "/admin/do/links/stop?connectors=own" in links
+    assert "/admin/do/links/stop?connectors=theirs" not in links
+    connectors = client.get("/admin/network-connectors", auth=ANNA).text
+    assert "connectors/remove?connectors=own" in connectors
+    assert "connectors/remove?connectors=theirs" not in connectors
+    assert "/admin/do/links/stop" in client.get("/admin/link?name=own", auth=ANNA).text
+    theirs = client.get("/admin/link?name=theirs", auth=ANNA).text
+    assert "/admin/do/links/stop" not in theirs
+    assert "has opened this link by a duplex network connector of its own" in theirs

@@ -97,11 +97,13 @@ def test_a_broker_that_tells_nothing_is_named_with_the_reason() -> None:
 
 def test_a_broker_that_has_opened_its_link_is_drawn_and_said_to_be_out_of_reach() -> None:
     incoming = {"name": "", "remote": "tax", "state": "running", "incoming": True}
-    accepted = link_to("shop", accepted=True)
+    accepted = link_to("shop", accepted=True, duplex=True)
     text = page_of(told("orders", incoming, accepted))
     assert '<th scope="row">tax</th><td data-label="To">orders</td>' in text
-    assert "tax, shop have opened the link to this broker. This broker has no login there" in text
-    assert text.count("cannot be asked</text>") == 2
+    assert "tax has opened a link of one way to this broker. This broker has no login there" in text
+    assert "the right of links at both brokers: then the map shows what is beyond" in text
+    assert "shop has opened a duplex link to this broker and was invited to report." in text
+    assert (text.count("cannot be asked</text>"), text.count("has not reported</text>")) == (1, 1)
     text = page_of(
         told("orders", incoming, link_to("billing")), told("billing", link_to("tax")), told("tax", link_to("orders"))
     )

@@ -7,6 +7,8 @@ from typing import Final
 import pytest
 from starlette.testclient import TestClient
 
+from spanwire.management.control_client import ControlError
+from spanwire.management.handles import REFUSED
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink
 
@@ -64,7 +66,7 @@ def test_the_steps_of_a_message_are_in_the_order_of_its_way_with_time_and_broker
     first = text.index('aria-label="Message ID:1"')
     assert text.index('<th scope="row">a</th>', first) < text.index('<th scope="row">b</th>', first)
     assert "123 ms" in text and "7 s left" in text
-    assert "The clock of b is -4 ms ahead" in text and "measured within 9 ms" in text
+    assert "The clock of b is 4 ms behind" in text and "measured within 9 ms" in text
     assert "c is not followed: is no Spanwire" in text
     assert "data-live" in text
     assert "/admin/trace/end" not in text
@@ -124,3 +126,35 @@ def test_strange_names_are_shown_as_text() -> None:
     rows = [step(CANARY, CANARY, 0, CANARY) | {"location": CANARY, "detail": CANARY}]
     link = traced(*rows, brokers=[{"broker": CANARY, "silence": CANARY}], selector=CANARY, ended=CANARY)
     assert CANARY not in page_of(link, "?trace=t-1")
+
+
+def test_a_trace_that_is_gone_leads_to_those_that_are_there() -> None:
+    link = traced(traces=[{"trace": "t-1", "destination": "queue://A", "marked": 3, "ended": "", "left_s": 5}])
+    answer = link.ask
+
+    async def ask(command: str, **arguments: object) -> object:
+        if command == "observations" and arguments.get("trace"):
+            raise ControlError("there is no trace t-0 at this broker", REFUSED)
+        return await answer(command, **arguments)
+
+    link.ask = ask  # type: ignore[method-assign]
+    text = page_of(link, "?trace=t-0")
+    assert "there is no trace t-0" in text
+    assert 'href="/admin/trace?trace=t-1"' in text
+    assert "data-live" not in text and "data-views" not in text
+
+
+def test_a_dry_run_says_at_first_whether_a_consumer_is_reached_and_keeps_the_kind() -> None:
+    link = traced()
+    query = "?dry_run=true&name=PRICES&is_topic=1"
+    link.answers["trace-dry-run"] = {"hops": [], "delivered": True}
+    text = page_of(link, query)
+    assert "A message to PRICES sent now would be delivered." in text
+    assert '<option value="1" selected>topic</option>' in text
+    link.answers["trace-dry-run"] = {"hops": [], "delivered": False}
+    assert "would reach no consumer" in page_of(link, query)
+
+
+def test_the_clock_of_a_broker_is_ahead_or_behind() -> None:
+    text = page_of(traced(brokers=[{"broker": "b", "offset_ms": -4_000, "uncertain_ms": 9}]), "?trace=t-1")
+    assert "The clock of b is 4,000 ms behind this broker's" in text

@@ -24,7 +24,8 @@ Row = Mapping[str, object]
 class KnownBroker:
     """A broker of the map; ``silence`` is the reason for a missing report, ``age_s`` its age.
 
-    A guest has opened the link to the own broker, and no other broker has asked the guest.
+    A guest has opened the link to the own broker, and no other broker has asked the guest. An invited guest has opened
+    a duplex link, and could report over it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class KnownBroker:
     silence: str = ""
     age_s: float = 0.0
     is_guest: bool = False
+    is_invited: bool = False
 
 
 @dataclass(slots=True)
@@ -123,6 +125,7 @@ def _mark_guests(network: KnownNetwork, links: Sequence[Row]) -> None:
         guest = network.brokers.get(str(link.get("remote")))
         if guest is not None and guest.kind == REPORTED and (link.get("incoming") or link.get("accepted")):
             guest.is_guest = True
+            guest.is_invited = guest.is_invited or bool(link.get("accepted"))
 
 
 def _add(network: KnownNetwork, broker: KnownBroker) -> bool:

@@ -75,7 +75,8 @@ async def show_map(call: Call) -> Response:
         links=links[:MAX_ROWS],
         more=max(0, len(links) - MAX_ROWS),
         broken=sum(not link.is_good for link in links),
-        guests=[broker.name for broker in network.brokers.values() if broker.is_guest],
+        guests=[one.name for one in network.brokers.values() if one.is_guest and not one.is_invited],
+        invited=[one.name for one in network.brokers.values() if one.is_invited],
         silent=[broker for broker in network.brokers.values() if broker.silence],
         kind_of=lambda curve: _kind(curve, marks),
         mark_of=lambda curve: _mark(curve, marks),
@@ -148,7 +149,7 @@ def _class(network: KnownNetwork, members: tuple[str, ...]) -> str:
 def _note(network: KnownNetwork, name: str) -> str:
     kind = network.brokers[name].kind
     if network.brokers[name].is_guest:
-        return "cannot be asked"
+        return "has not reported" if network.brokers[name].is_invited else "cannot be asked"
     is_linked = any(link.is_known for link in network.links.values() if name in (link.near, link.far))
     return "tells nothing yet" if kind == REPORTED and is_linked else NOTES.get(kind, "")
 

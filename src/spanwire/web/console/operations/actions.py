@@ -1,7 +1,8 @@
 """Operations as forms: a page with all arguments, and the POST for the operation of the HTTP API.
 
 ``/admin/do/queues/purge?name=queue://ORDERS`` has a form for the operation ``/queues/{name}/purge``. Words of the query
-fill the fields, and ``id`` chooses messages. A POST leads to the page in ``back``.
+fill the fields, and ``id`` chooses messages. A POST leads to the page in ``back``, or shows the form again with the
+reason of a refusal.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
-from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT
-from spanwire.management.tables.operation_table import DRY_RUN, OPERATIONS, SELECTOR, Argument, Operation
+from spanwire.management.control_client import ControlError
+from spanwire.management.handles import REFUSED
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT
+from spanwire.management.tables.operation_table import DRY_RUN, OPERATIONS, SELECTOR, TARGET, Argument, Operation
 from spanwire.management.tables.view_table import QUEUES
 from spanwire.web.api import ONE, listed, run, subject
 from spanwire.web.arguments import MAX_ITEMS, check_arguments
@@ -25,11 +28,14 @@ from spanwire.web.console.forms import Form, read_form, read_words, safe_target
 from spanwire.web.console.operations.prompts import BEGUN, PROMPTS, messages
 from spanwire.web.console.pages.dead_letters import chosen
 from spanwire.web.console.pages.list_pages import DO_PATH, label_of
-from spanwire.web.console.rendering import HEADERS, page
+from spanwire.web.console.rendering import HEADERS, page_with
 from spanwire.web.problems import ProblemError
 
 TASKS_PATH: Final = "/admin/tasks"
 AS_TASK: Final = "as_task"
+LEFT_OUT: Final = (AS_TASK, "file")  # arguments that no form asks for
+FIXED: Final = "fixed"  # names the arguments that the link to a form has chosen
+LINES: Final = "_lines"  # ends the name of a field with a value a line; other fields of a list have one value each
 BROWSED: Final = 400  # messages counted where a selector chooses; the most that a browse shows
 POLLS: Final = 10  # looks at a task that has just begun, so that a short one has its result at once
 POLL_S: Final = 0.1  # seconds between two of them
@@ -44,38 +50,69 @@ def path_of(operation: Operation) -> str:
 
 async def ask(operation: Operation, call: Call) -> Response:
     """Show the form of an operation, with the number of concerned messages."""
-    words = read_words(call)
+    return await _form(operation, read_words(call), call)
+
+
+async def _form(
+    operation: Operation, words: Form, call: Call, fault: str = "", code: HTTPStatus = HTTPStatus.OK
+) -> Response:
+    """Return the form with the words as values; ``fault`` is the reason of a refusal, ``code`` its status."""
     names = words.texts("name")
     if operation.subject:
         _subject(operation, names, is_form=True)
     prompt = PROMPTS[operation.command]
     selector = _selector(words)
     count, is_least = await _count(operation, names, selector, call) if prompt.needs_count else (0, False)
-    return page(
-        call,
-        "action.html",
-        prompt.title.format(subject=operation.subject),
-        prompt=prompt,
-        path=path_of(operation),
-        names=names,
-        subject=operation.subject,
-        button=prompt.button.format(count=("at least " if is_least else "") + messages(count)),
-        count=count,
-        is_least=is_least,
-        ids=words.texts("id"),
-        fields=[
-            (one, words.texts(one.name), selector if one is SELECTOR else words.text(one.name))
+    values: dict[str, object] = {
+        "fault": fault,
+        "prompt": prompt,
+        "path": path_of(operation),
+        "names": names,
+        "subject": operation.subject,
+        "button": prompt.button.format(count=("at least " if is_least else "") + messages(count)),
+        "count": count,
+        "is_least": is_least,
+        "ids": words.texts("id"),
+        "fields": [
+            (one, words.texts(one.name), _shown(one, words, selector))
             for one in operation.arguments
-            if one.name != AS_TASK and one is not DRY_RUN
+            if one.name not in LEFT_OUT and one is not DRY_RUN
         ],
-        label_of=label_of,
-        back=safe_target(words.text("back")),
-    )
+        "lines": LINES,
+        "fixed": words.texts(FIXED) if fault else [one.name for one in operation.arguments if _is_fixed(one, words)],
+        "label_of": label_of,
+        "back": safe_target(words.text("back")),
+    }
+    return page_with(code, call, "action.html", prompt.title.format(subject=operation.subject), values)
+
+
+def _is_fixed(argument: Argument, words: Form) -> bool:
+    """Return True for what the link to the form has chosen, such as the id of a task."""
+    has_value = argument.required and argument.type == TEXT and words.text(argument.name) != ""
+    return has_value and argument is not TARGET
+
+
+def _shown(argument: Argument, words: Form, selector: str) -> str:
+    if argument is SELECTOR:
+        return selector
+    return words.text(argument.name + LINES if argument.type == LIST else argument.name)
 
 
 async def act(operation: Operation, call: Call) -> Response:
-    """Run an operation with the fields of its form, and lead back."""
+    """Run an operation with the fields of its form, and lead back; a refused form is shown again."""
     form, words = await read_form(call), read_words(call)
+    try:
+        return await _run(operation, form, words, call)
+    except ControlError as error:
+        if error.code != REFUSED:
+            raise
+        refused = ProblemError(HTTPStatus.CONFLICT, str(error))
+    except ProblemError as error:
+        refused = error
+    return await _form(operation, Form([*words.fields, *form.fields]), call, refused.detail, refused.status)
+
+
+async def _run(operation: Operation, form: Form, words: Form, call: Call) -> Response:
     arguments = {
         one.name: value
         for one in operation.arguments
@@ -164,6 +201,8 @@ async def _count(operation: Operation, names: Sequence[str], selector: str, call
 def _value(argument: Argument, form: Form) -> object | None:
     """Return the argument in a field; None for an empty field. Raises `ProblemError`."""
     texts = [text for text in form.texts(argument.name) if text.strip()]
+    if argument.type == LIST:
+        texts += [line.strip() for line in form.text(argument.name + LINES).splitlines() if line.strip()]
     if argument.type == BOOLEAN:
         if argument.stays and not texts:
             return None

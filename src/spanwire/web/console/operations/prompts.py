@@ -11,7 +11,8 @@ class Prompt:
     """The words of one operation: title, label of the button, consequence, and result.
 
     Button and result may have ``{count}`` messages, the title the ``{subject}``. A prompt with ``needs_count`` names
-    the concerned messages. ``is_dangerous`` marks an operation without an undo.
+    the concerned messages. ``is_dangerous`` marks an operation without an undo. ``example`` is a text for the largest
+    field.
     """
 
     title: str
@@ -20,8 +21,22 @@ class Prompt:
     done: str
     needs_count: bool = False
     is_dangerous: bool = True
+    example: str = ""
 
 
+BRIDGE: Final = """\
+[connectionFactories.here]
+url = "tcp://localhost:61616"
+[connectionFactories.archive]
+url = "tcp://archive.example.org:61616"
+userName = "bridge"
+password = "{{env:SPANWIRE_ARCHIVE_PASSWORD}}"
+[bridges.orders-to-archive]
+sourceConnectionFactory = "here"
+sourceDestination = "queue://ORDERS"
+targetConnectionFactory = "archive"
+targetDestination = "queue://ORDERS.ARCHIVE"
+"""
 PROMPTS: Final[dict[str, Prompt]] = {
     "purge": Prompt(
         "Remove messages",
@@ -235,6 +250,7 @@ PROMPTS: Final[dict[str, Prompt]] = {
         "It stays until it is deleted, also over starts of the broker; with a password in clear until the next one.",
         "The bridge is created.",
         is_dangerous=False,
+        example=BRIDGE,
     ),
     "bridge-change": Prompt(
         "Change parameters of a bridge",

@@ -165,6 +165,7 @@ async def show_link(call: Call) -> Response:
         name=name,
         views=LINKS.name,
         is_stopped=all(row.get("state") == "stopped" for row in links),
+        is_own=any(not row.get("accepted") for row in links),
         links=[
             (
                 row,

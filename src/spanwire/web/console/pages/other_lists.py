@@ -94,7 +94,13 @@ def _has_stopped(row: Row) -> bool:
 
 
 def _goes_on(row: Row) -> bool:
-    return not _has_stopped(row)
+    """Return True for a link that can be stopped here: one that another broker has opened is stopped there."""
+    return not _has_stopped(row) and not row.get("accepted")
+
+
+def _is_own(row: Row) -> bool:
+    """Return True for a connector of this broker: the settings of another one's say nothing of its start."""
+    return row.get("autoStart") is not None
 
 
 TOPIC_LIST: Final = ListPage(
@@ -287,8 +293,10 @@ NETWORK_CONNECTOR_LIST: Final = ListPage(
     ),
     "name",
     "name",
-    "The broker has no network connector.",
-    actions=(RowAction("Remove", "/network_connectors/remove", Role.ADMIN, (("connectors", "name"),)),),
+    "The broker has no network connector. One links it to another broker: in its configuration, or added here.",
+    actions=(RowAction("Remove", "/network_connectors/remove", Role.ADMIN, (("connectors", "name"),), _is_own),),
+    create=("Add a network connector", "/network_connectors/add"),
+    also=(("Links", "/admin/network"), ("Map", "/admin/network-map")),
 )
 BRIDGE_LIST: Final = ListPage(
     BRIDGES,
@@ -316,6 +324,7 @@ BRIDGE_LIST: Final = ListPage(
         RowAction("Delete", "/bridges/delete", Role.ADMIN, (("bridges", "name"),)),
     ),
     create=("Create a bridge", "/bridges/create"),
+    also=(("Map", "/admin/network-map"),),
 )
 JOB_LIST: Final = ListPage(
     JOBS,

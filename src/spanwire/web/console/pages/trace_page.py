@@ -30,19 +30,23 @@ async def show_trace(call: Call) -> Response:
     """Show one trace, a dry run, or the form and all traces."""
     words = read_words(call)
     name, dry = words.text("trace"), words.text("dry_run")
-    values: Row = {"asked": {key: words.text(key) for key in ("name", "from", "properties")}, "dry": dry, "fault": ""}
+    values: Row = {
+        "asked": {key: words.text(key) for key in ("name", "from", "properties", "is_topic")},
+        "dry": dry,
+        "fault": "",
+    }
     values |= {"trace": None, "traces": [], "steps": [], "hops": [], "delivered": False}
     try:
         if name:
             values |= await _trace(call, name)
         elif dry:
             values |= await _dry_run(call, words)
-        else:
-            answer = await call.ask(OBSERVATIONS.command)
-            values["traces"] = _rows(answer.get("traces")) if isinstance(answer, dict) else []
     except ControlError as error:
         values["fault"] = str(error)
-    return page(call, "trace.html", "Trace", views="broker" if name else "", **values)
+    if not values["trace"] and not dry:
+        answer = await call.ask(OBSERVATIONS.command)
+        values["traces"] = _rows(answer.get("traces")) if isinstance(answer, dict) else []
+    return page(call, "trace.html", "Trace", views="broker" if values["trace"] else "", **values)
 
 
 async def start_trace(call: Call) -> Response:
