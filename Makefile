@@ -39,7 +39,7 @@ SOAK_MESHES ?= 10000
 SOAK_DAMAGED ?= 100000
 SOAK_CRASH_CALLS ?= 2000
 SOAK_PENDING ?= 1000000
-SOAK_SPARK_KILLS ?= 200
+SOAK_SPARK_KILLS ?= 100
 FUZZ_INPUTS ?= 1000000
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
@@ -324,7 +324,7 @@ soak: venv  ## every fault with large counts, a million inputs for each codec an
 soak-bridges: peers venv  ## 100 kills of bridges, sources and targets in each quality of service; goes on where it ended (SOAK_ARGS=--fresh)
 	$(BIN)/python -m tests.soak.bridge_kills $(SOAK_ARGS)
 
-soak-spark: peers $(VENV)/.spark $(VENV)/.pipelines  ## 200 kills of everything that takes part in moving messages with Spark; histories in out/soak
+soak-spark: peers $(VENV)/.spark $(VENV)/.pipelines  ## kills of everything that takes part in moving messages with Spark, 100 in each mode on a cluster; goes on where they ended (SOAK_ARGS=--fresh)
 	SPANWIRE_SPARK_POINTS=all $(BIN)/python -m pytest --timeout 0 -rs tests/spark/test_exactly_once_kills.py \
 	    tests/spark/test_route_kill.py tests/spark/test_route_database.py tests/spark/test_route_jars.py \
 	    tests/spark/test_network_kills.py tests/spark/test_large_messages.py tests/spark/test_example_processes.py \

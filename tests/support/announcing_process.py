@@ -48,6 +48,11 @@ class AnnouncingProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is gone, in whatever way."""
+        return self._process.poll() is not None
+
     def wait_until(self, is_there: Callable[[str], bool], timeout_s: float, failure: str = "did not start") -> None:
         """Until a line says so, of those behind the last one that did. Kills the process, and raises RuntimeError with
         its last lines, if none does.

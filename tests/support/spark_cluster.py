@@ -52,13 +52,11 @@ class SparkCluster:
     def __enter__(self) -> Self:
         try:
             _, _, port = self.url.rpartition(":")
-            self._start(MASTER, self._directory, "--host", "127.0.0.1", "--port", port, "--webui-port", "0")
+            words = ["--host", "127.0.0.1", "--port", port, "--webui-port", "0"]
+            self._processes.append(self._start(MASTER, self._directory, *words))
             self._processes[0].wait_until(lambda line: "I have been elected leader" in line, START_TIMEOUT_S)
             for number in range(WORKERS):
-                place = self._directory / f"worker-{number}"
-                place.mkdir()
-                words = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--host", "127.0.0.1", self.url]
-                self._start(WORKER, place, *words)
+                self._processes.append(self._start_worker(number))
             for worker in self._processes[1:]:
                 worker.wait_until(lambda line: "Successfully registered with master" in line, START_TIMEOUT_S)
         except BaseException:
@@ -86,7 +84,19 @@ class SparkCluster:
             **more,
         }
 
-    def _start(self, main: str, directory: Path, *arguments: str) -> None:
+    def restore(self) -> None:
+        """Start another worker for each one that was killed."""
+        for index, worker in enumerate(self._processes[1:], 1):
+            if worker.has_ended:
+                self._processes[index] = self._start_worker(index - 1)
+
+    def _start_worker(self, number: int) -> AnnouncingProcess:
+        place = self._directory / f"worker-{number}"
+        place.mkdir(exist_ok=True)
+        words = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--host", "127.0.0.1", self.url]
+        return self._start(WORKER, place, *words)
+
+    def _start(self, main: str, directory: Path, *arguments: str) -> AnnouncingProcess:
         home = Path(pyspark.__file__).parent
         environment = {
             **java_variables(),
@@ -99,7 +109,7 @@ class SparkCluster:
             "SPARK_WORKER_DIR": str(directory / "work"),  # of executors; by default in SPARK_HOME
         }
         command = [str(home / "bin/spark-class"), main, *arguments]
-        self._processes.append(AnnouncingProcess(command, directory, self.log, environment))
+        return AnnouncingProcess(command, directory, self.log, environment)
 
     def _end(self) -> None:
         """End the workers, which end their executors, and then the master."""

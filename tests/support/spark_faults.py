@@ -13,7 +13,8 @@ not reached yet counts. Where:
 
 Who is killed: ``self``, ``jvm``, ``driver``, ``in``, ``in2``, ``in3`` or ``out`` (the broker there), or ``zombie``: the
 JVM, while the process itself goes on when a later run has committed something, as if it had slept. On a cluster a task
-also kills the ``executor`` it belongs to, or with the executor the ``worker`` that would start another one.
+also kills the ``executor`` it belongs to, or with the executor the ``worker`` that would start another one. Two names
+with a plus are killed one right behind the other, a broker first.
 """
 
 from __future__ import annotations
@@ -78,7 +79,13 @@ def at(where: str) -> None:
         os.close(os.open(folder() / f"hit-{index:03}", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return
-    who = listed[index].split(":")[1]
+    *others, last = listed[index].split(":")[1].split("+")
+    for other in others:
+        os.kill(int((folder() / f"{other}.pid").read_text("utf-8")), signal.SIGKILL)
+    _kill(last)
+
+
+def _kill(who: str) -> None:
     if who == "self":
         os.kill(os.getpid(), signal.SIGKILL)
     if who == "zombie":

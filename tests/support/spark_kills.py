@@ -237,6 +237,8 @@ class KilledSpark:
             os.kill(jvm, signal.SIGKILL)
 
     def _raise_the_dead(self) -> None:
+        if self._cluster is not None:
+            self._cluster.restore()
         for broker in set(self._brokers.values()):
             if not is_alive(broker.pid):
                 broker.kill()
