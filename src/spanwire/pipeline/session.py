@@ -21,6 +21,7 @@ import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from spanwire.pipeline.spark.class_archive import shared_classes
 from spanwire.pipeline.spark.java import bundled_java, java_home
 from spanwire.pipeline.spark.spark_log import has_own_log, log_into
 from spanwire.pipeline.spark.worker_python import worker_python
@@ -85,7 +86,11 @@ def machine_cores() -> int:
 
 @contextmanager
 def local_session(
-    name: str, cores: int = 2, settings: Mapping[str, str] | None = None, log: Path | None = None
+    name: str,
+    cores: int = 2,
+    settings: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    is_recording: bool = False,
 ) -> Iterator[SparkSession]:
     """Run a Spark session on this machine, with Java, interpreter and log prepared.
 
@@ -94,6 +99,7 @@ def local_session(
         cores: the number of cores, 1 to 1,024.
         settings: settings of Spark, which override the defaults of this module.
         log: a file for Spark's own log; by default Spark's errors go to standard error.
+        is_recording: let Java write its loaded classes to the user's cache when it ends, for quicker later starts.
 
     Raises:
         ConfigurationError: there is no Java, or the log cannot be written.
@@ -107,7 +113,8 @@ def local_session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python  # for tasks and planning processes
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # by default Spark looks for the machine's public address
     config = {**DEFAULTS, "spark.sql.shuffle.partitions": str(cores), **(settings or {})}
-    session = start_session(SparkSession.builder.master(f"local[{cores}]").appName(name).config(map=config), log)
+    with shared_classes(os.environ, package, config, is_recording):
+        session = start_session(SparkSession.builder.master(f"local[{cores}]").appName(name).config(map=config), log)
     try:
         choose_checkpoint_files(session)
         yield session

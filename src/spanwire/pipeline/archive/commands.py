@@ -79,7 +79,7 @@ def _archive(
         if not stop.is_set():
             watch.on_end()
         return True
-    with session_on(master, "spanwire pipeline archive", log=path / STATE / SPARK_LOG) as spark:
+    with session_on(master, "spanwire pipeline archive", log=path / STATE / SPARK_LOG, is_recording=True) as spark:
         query = SupervisedRoute(NAME, ArchiveQuery(spark, options, path, trigger), Patience(), tell, watch)
         return run_all([query], stop, time.monotonic)
 

@@ -51,17 +51,22 @@ LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]{1,4})\])?")
 
 @contextmanager
 def session_on(
-    master: str, name: str, settings: Mapping[str, str] | None = None, log: Path | None = None
+    master: str,
+    name: str,
+    settings: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    is_recording: bool = False,
 ) -> Iterator[SparkSession]:
     """Run a session on this machine (``local[*]``, ``local[2]``) or on a cluster.
 
     ``settings`` apply on this machine only. Spark's own log goes to the file ``log``, by default to the log of all
-    commands.
+    commands. ``is_recording`` is for a session with the classes of a stream, as in `local_session`.
 
     Raises:
         ConfigurationError: there is no Java, or the Java process ended.
     """
-    with watch_java(master), _session(master, name, settings, log or log_of_commands(os.environ)) as session:
+    file = log or log_of_commands(os.environ)
+    with watch_java(master), _session(master, name, settings, file, is_recording) as session:
         yield session
 
 
@@ -124,7 +129,7 @@ def has_ended_within(process: subprocess.Popen[bytes], within_s: float = END_S) 
 
 
 def _session(
-    master: str, name: str, settings: Mapping[str, str] | None, log: Path | None
+    master: str, name: str, settings: Mapping[str, str] | None, log: Path | None, is_recording: bool
 ) -> AbstractContextManager[SparkSession]:
     match = LOCAL.fullmatch(master)
     if match is None:
@@ -132,7 +137,7 @@ def _session(
     cores = 1 if match[1] is None else machine_cores() if match[1] == "*" else int(match[1])
     if cores < 1:
         raise ConfigurationError(f"--master {master}: a session needs at least one core")
-    return local_session(name, cores, settings, log)
+    return local_session(name, cores, settings, log, is_recording)
 
 
 @contextmanager
@@ -209,11 +214,12 @@ def run(
     """
     loaded = load_functions(file.functions(), functions)  # report errors before the slow start of Spark
     directory = state_directory(state)
+    name = f"spanwire pipeline {Path(file.file).name}"
     try:
         with (
             tracing_batches(os.environ, nameable(Path(file.file).name)) as traces,
             watching(file, stop, traces) as watch_of,
-            session_on(master, f"spanwire pipeline {Path(file.file).name}", log=directory / NAME) as spark,
+            session_on(master, name, log=directory / NAME, is_recording=True) as spark,
         ):
             return run_routes(spark, file, directory, trigger, loaded, tell, stop, watch_of, traces is not None)
     except (PySparkException, Py4JError) as error:

@@ -83,7 +83,7 @@ def test_a_session_on_this_machine_has_its_cores_and_a_log(
     monkeypatch.setattr(route_runner, "log_of_commands", lambda _: Path("/all/spark.log"))
     with session_on(master, "name", {"a": "b"}, log) as made:
         assert made == "a session"
-    assert asked == ["name", cores, {"a": "b"}, log or Path("/all/spark.log")]
+    assert asked == ["name", cores, {"a": "b"}, log or Path("/all/spark.log"), False]
 
 
 def test_a_session_without_a_core_is_refused() -> None:
