@@ -24,7 +24,6 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.metadata import LEDGER_LINKS
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import ClientConnection, MessageConsumer, Principal, Store
 from spanwire.broker.topic.durable_subscription import DurableSubscription
@@ -438,7 +437,7 @@ class Broker:
             StoreError: the contents are inconsistent.
         """
         self._context.begin_request(now)
-        self._context.links.restore({} if metadata is None else metadata.get(LEDGER_LINKS, {}))
+        self._context.restore({} if metadata is None else metadata, clean)
         self.assembly.state_recovery.recover(recovered, clean, {} if metadata is None else metadata)
 
     def became_master(self, now: Time) -> None:
@@ -476,8 +475,9 @@ class Broker:
             self.remove_connection(state, now)
             complete(state)
         self.assembly.connection_cleanup.finish()
-        for queue in [*self.assembly.map.queues.values(), *self.assembly.durables.queues()]:
+        for queue in (queues := [*self.assembly.map.queues.values(), *self.assembly.durables.queues()]):
             queue.note_uncertain()
+        self._context.lost.note_stop([(queue.name, queue.waiting() + queue.in_flight) for queue in queues])
 
     def find_destination(self, destination: Destination) -> BrokerDestination | None:
         """Return the queue or topic for an operator's inspection, or None."""

@@ -29,6 +29,7 @@ DRAINS: Final = 12  # number of a drain → its order and state
 NETWORK_CONNECTORS: Final = 13  # name of a network connector that an operator added → its attributes
 NETWORK_MEMBERS: Final = 14  # brokers that gossip connectors have linked: one key → names and addresses
 BRIDGES: Final = 15  # name of a bridge that an operator created → its definition
+LOST_MESSAGES: Final = 16  # one key → counts of messages that an orderly stop has lost with the memory, by destination
 
 MAX_KEY_BYTES: Final = 1024  # bytes; the longest name of a destination fits
 MAX_VALUE_BYTES: Final = 1024 * 1024  # bytes; a start holds all metadata records in memory

@@ -9,13 +9,19 @@ import pytest
 
 from spanwire.broker.admin.ledger_views import MAX_SUSPECTS, REMOVED, SINCE_START, LedgerView
 from spanwire.broker.dispatch.broker_context import MAX_COUNTED
+from spanwire.broker.dispatch.history.lost_messages import MAX_NAMES as MAX_LOST
+from spanwire.broker.dispatch.history.lost_messages import OTHERS, LostMessages
+from spanwire.broker.metadata import LOST_MESSAGES, MAX_VALUE_BYTES
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.queue import Queue
 from spanwire.model.acks import POISON_ACK
+from spanwire.model.destination import QUEUE as QUEUE_KIND
+from spanwire.model.destination import Destination
 from spanwire.model.ledger import NAMES
 from tests.support.dialogue.broker_dialogue import START_MS, Stage, destination
 from tests.support.dialogue.text_format import text_message
+from tests.support.late_store import LateStore
 
 QUEUE: Final = "queue://Q"
 DLQ: Final = "queue://ActiveMQ.DLQ"
@@ -194,3 +200,59 @@ def test_an_equation_that_does_not_hold_names_what_left_lately(planted: int) -> 
     assert [(view.destination, view.scope, view.difference) for view in broken] == [(QUEUE, SINCE_START, planted)]
     assert len(broken[0].suspects) == MAX_SUSPECTS
     assert broken[0].suspects[0].startswith("dead-lettered ID:p")
+
+
+def stopped(stage: Stage, clean: bool = True) -> Stage:
+    """The broker that follows on the store of one that has stopped."""
+    stage.settle()
+    stage.broker.stop(stage.now)
+    store = stage.store.crash(stage.store.position())
+    after = Stage(store=store)
+    after.broker.recover(store.recovered(), clean, after.now, store.metadata)
+    return after
+
+
+def recent(stage: Stage) -> dict[str, tuple[int, bool]]:
+    """What the broker before has lost with its memory, by destination, and whether that is known."""
+    views = [view for view in stage.broker.overview.ledger_views() if view.scope == SINCE_START]
+    assert all(view.adds_up for view in views)
+    return {view.destination: (view.lost, view.lost_is_known) for view in views}
+
+
+def test_what_an_orderly_stop_loses_with_the_memory_is_counted_exactly() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.sends(QUEUE, "kept")
+    producer.sends(QUEUE, *"abc", persistent=False)
+    producer.sends("queue://R", "d", "e", persistent=False)
+    listener = stage.peer("c").consumes(QUEUE, prefetch=3)
+    stage.settle()
+    listener.acknowledges("b")
+    after = stopped(stage)
+    assert recent(after) == {QUEUE: (2, True), "queue://R": (2, True), REMOVED: (0, True)}
+    assert recent(stopped(after)) == {QUEUE: (0, True), REMOVED: (0, True)}
+
+
+def test_what_a_crash_loses_with_the_memory_is_unknown_also_after_a_stop_before() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "a", persistent=False)
+    stage.peer("q").sends(QUEUE, "b")
+    assert recent(stopped(stage, clean=False))[QUEUE] == (0, False)
+    after = stopped(stopped(Stage()))
+    store = after.store.crash(after.store.position())
+    crashed = Stage(store=store)
+    crashed.broker.recover(store.recovered(), False, crashed.now, store.metadata)
+    assert recent(crashed) == {REMOVED: (0, False)}
+
+
+def test_lost_messages_of_many_destinations_are_counted_together_beyond_a_limit() -> None:
+    store = LateStore()
+    lost = LostMessages(store, store)
+    lost.note_stop([(Destination(QUEUE_KIND, f"{number:05}"), number) for number in range(MAX_LOST + 3)])
+    after = LostMessages(store, store)
+    after.restore(store.metadata[LOST_MESSAGES], True)
+    assert (len(after.counts), after.counts[OTHERS]) == (MAX_LOST + 1, 1 + 2)
+    assert LOST_MESSAGES not in store.metadata or not store.metadata[LOST_MESSAGES]
+    long = [(Destination(QUEUE_KIND, "\u20ac" * 300 + str(number)), 1) for number in range(MAX_LOST)]
+    lost.note_stop(long)
+    assert len(store.metadata[LOST_MESSAGES][b"stop"]) < MAX_VALUE_BYTES

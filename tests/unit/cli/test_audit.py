@@ -41,6 +41,19 @@ def test_producers_that_are_gone_are_summed_up() -> None:
     ]
 
 
+def test_what_was_lost_with_the_memory_stands_below_its_destination_and_once_for_all() -> None:
+    row = {**ROW, "scope": "since start", "lost": 3, "lost_is_known": True}
+    assert lines([row, {**row, "destination": "queue://B", "lost": 0}], [], [])[1:] == [
+        "  lost with the memory before this start: 3, which were never in the store",
+        "queue://B (since start): sent 7 + arrived over links 2 = acknowledged 5 + moved out 1 + pending 3",
+        "lost with the memory before this start: 3, counted as the broker stopped in order",
+    ]
+    assert lines([{**row, "lost": 0, "lost_is_known": False}], [], [])[-1] == (
+        "lost with the memory before this start: unknown, since the broker was not stopped in order, or starts for the "
+        "first time"
+    )
+
+
 def test_removed_destinations_are_left_out_where_there_are_none() -> None:
     assert lines([{"destination": "removed destinations", "scope": "stored", "difference": 0}], [], []) == []
 

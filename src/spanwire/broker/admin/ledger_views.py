@@ -8,7 +8,7 @@ in memory at the end of the previous broker are forgotten, so the count begins w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
@@ -35,7 +35,8 @@ class LedgerView:
 
     ``difference`` is arrivals less departures and pending messages: 0 if the equation holds. Otherwise ``suspects`` are
     the latest unacknowledged departures, as far as remembered, each with a cause. ``duplicates`` were dropped before
-    arrival, since the start.
+    arrival, since the start. ``lost`` were only in memory when the run before was stopped in order, and are no part of
+    the equation; otherwise ``lost_is_known`` is False.
     """
 
     destination: str
@@ -58,6 +59,8 @@ class LedgerView:
     adds_up: bool
     duplicates: int
     suspects: list[str]
+    lost: int
+    lost_is_known: bool
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ def ledger_view(
         adds_up=difference == 0,
         duplicates=duplicates,
         suspects=[] if difference == 0 or departures is None else suspects_of(name, departures),
+        lost=0,
+        lost_is_known=False,
         **counts,
     )
 
@@ -125,13 +130,18 @@ class Ledger:
         if entry is not None:
             yield ledger_view(REMOVED, STORED, entry.sums, entry.pending)
         duplicates = self._context.duplicates
+        lost = dict(self._context.lost.counts)
+        is_known = self._context.lost.is_known
         queues = [found for found in destinations if isinstance(found, Queue)]
         for queue in [*queues, *(durable.queue for durable in durables)]:
             if not queue.removed:
                 text = queue.name.qualified_name
                 pending = queue.waiting() + queue.in_flight
-                yield ledger_view(text, SINCE_START, queue.all_sums(), pending, duplicates.get(text, 0), departures)
-        yield ledger_view(REMOVED, SINCE_START, self._context.removed_sums, 0)
+                view = ledger_view(text, SINCE_START, queue.all_sums(), pending, duplicates.get(text, 0), departures)
+                yield replace(view, lost=lost.pop(text, 0), lost_is_known=is_known)
+        for text, count in lost.items():  # nothing has come to it since the start
+            yield replace(ledger_view(text, SINCE_START, Sums(), 0), lost=count, lost_is_known=is_known)
+        yield replace(ledger_view(REMOVED, SINCE_START, self._context.removed_sums, 0), lost_is_known=is_known)
 
     def links(self, destinations: list[BrokerDestination], in_flight: dict[int, int]) -> list[LedgerLinkView]:
         """Return the messages across the links to and from each broker.

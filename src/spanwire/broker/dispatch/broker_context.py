@@ -13,10 +13,12 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.destination_events import MessageAdvisories
 from spanwire.broker.dispatch.history.departures import Departures
 from spanwire.broker.dispatch.history.ledger_links import LedgerLinks
+from spanwire.broker.dispatch.history.lost_messages import LostMessages
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.metadata import LEDGER_LINKS, LOST_MESSAGES
 from spanwire.broker.no_store import NoStore
 from spanwire.broker.persistence.stored_sums import StoreLedger
 from spanwire.broker.ports import MessageStore, MetadataStore, Store, StoreUsage, UnitStore
@@ -135,6 +137,7 @@ class BrokerContext:
         self.ledger: Final[StoreLedger] = nothing if store is None else store
         self.formats: Final[MessageFormats | None] = formats
         self.links: Final[LedgerLinks] = LedgerLinks(self.metadata)
+        self.lost: Final[LostMessages] = LostMessages(self.metadata, self.ledger)
         self.duplicates: Final[dict[str, int]] = {}  # dropped since the start, by destination
         self.removed_sums: Final[Sums] = Sums()  # of the queues removed since the start
         self.departures: Final[Departures] = departures if departures is not None else Departures()
@@ -160,6 +163,11 @@ class BrokerContext:
         self._jobs: Final[dict[Job, None]] = {}  # in the order of their turns
         self._alarms: Final[list[tuple[float, int, Alarm]]] = []  # a heap; the number orders equal times
         self._last_alarm = 0
+
+    def restore(self, metadata: dict[int, dict[bytes, bytes]], clean: bool) -> None:
+        """Take what the ledger keeps in the store; ``clean`` is True after an orderly stop."""
+        self.links.restore(metadata.get(LEDGER_LINKS, {}))
+        self.lost.restore(metadata.get(LOST_MESSAGES, {}), clean)
 
     def begin_request(self, now: Time) -> None:
         """Begin the next request, or a turn of later work, at ``now``: count a step, and grant new budgets."""

@@ -98,6 +98,8 @@ def lines(rows: Sequence[Row], links: Sequence[Row], producers: Sequence[Row]) -
         shown += equation(row)
         if row.get("scope") == SINCE_START:
             shown += _senders(row, producers)
+    if not producers:  # of the whole broker
+        shown += _lost(rows)
     for link in links:
         words = ", ".join(f"{_count(link, name)} {name.replace('_', ' ')}" for name, _ in _attributes())
         shown.append(f"broker {link.get('remote')}: {words}")
@@ -121,10 +123,27 @@ def equation(row: Row) -> list[str]:
     suspects = row.get("suspects")
     if difference and isinstance(suspects, list):
         found += [f"  left lately: {one}" for one in suspects]
+    lost = _count(row, "lost")
+    if lost:
+        found.append(f"  lost with the memory before this start: {lost}, which were never in the store")
     duplicates = _count(row, "duplicates")
     if duplicates:
         found.append(f"  not taken: {duplicates} duplicates of messages that had come before")
     return found
+
+
+def _lost(rows: Sequence[Row]) -> list[str]:
+    """Return the line about messages that were only in memory when the run before ended."""
+    recent = [row for row in rows if row.get("scope") == SINCE_START]
+    if not recent:
+        return []
+    if any(row.get("lost_is_known") for row in recent):
+        total = sum(_count(row, "lost") for row in recent)
+        return [f"lost with the memory before this start: {total}, counted as the broker stopped in order"]
+    return [
+        "lost with the memory before this start: unknown, since the broker was not stopped in order, or starts for the "
+        "first time"
+    ]
 
 
 def _side(row: Row, names: Sequence[str]) -> str:

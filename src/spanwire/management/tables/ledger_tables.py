@@ -36,6 +36,10 @@ LEDGER: Final = ViewTable(
         flag("adds_up", "the difference is 0"),
         messages("duplicates", "not taken because they had come before, so no part of the equation", "", NO_METRIC),
         Attribute("suspects", LIST, "if it does not add up, the latest of its messages that left unacknowledged"),
+        messages("lost", "lost with the memory when the run before was stopped in order; since start", "", NO_METRIC),
+        flag(
+            "lost_is_known", "the run before was stopped in order; after a crash nobody knows what was in memory alone"
+        ),
     ),
 )
 LEDGER_LINKS: Final = ViewTable(

@@ -25,6 +25,7 @@ from spanwire.broker.metadata import (
     CURSORS,
     DRAINS,
     LEDGER_LINKS,
+    LOST_MESSAGES,
     MOVES,
     NETWORK_CONNECTORS,
     NETWORK_MEMBERS,
@@ -55,7 +56,7 @@ MAX_SEQUENCE: Final = (1 << 62) - 1
 MAX_REDELIVERIES: Final = 0xFFFFFFFF
 # These name messages, links or tasks by numbers, which others have in a used store. Links and bridges of a broker are
 # its own.
-OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS, BRIDGES)
+OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, LOST_MESSAGES, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS, BRIDGES)
 TEMPORARY_NAME: Final = "journal.importing"
 
 

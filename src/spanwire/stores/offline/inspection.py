@@ -33,6 +33,7 @@ TABLES: Final = {
     13: "added network connectors",
     14: "linked brokers of gossip",
     15: "created bridges",
+    16: "messages lost with the memory",
 }
 
 Progress = Callable[[str, int, int], None]
