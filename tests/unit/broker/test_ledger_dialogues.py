@@ -227,7 +227,7 @@ def test_what_an_orderly_stop_loses_with_the_memory_is_counted_exactly() -> None
     producer.sends("queue://R", "d", "e", persistent=False)
     listener = stage.peer("c").consumes(QUEUE, prefetch=3)
     stage.settle()
-    listener.acknowledges("b")
+    listener.acknowledges_one("b")
     after = stopped(stage)
     assert recent(after) == {QUEUE: (2, True), "queue://R": (2, True), REMOVED: (0, True)}
     assert recent(stopped(after)) == {QUEUE: (0, True), REMOVED: (0, True)}
