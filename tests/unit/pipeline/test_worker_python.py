@@ -57,6 +57,15 @@ def test_only_the_zips_of_that_spark_are_taken_off_the_path(tmp_path: Path, spar
     assert said(python, f"{lib}/pyspark.zip:{lib}/py4j-0.10.9.9-src.zip") == ["path=none", *words]
 
 
+def test_the_zips_are_taken_off_the_path_where_spark_is_found_behind_a_link(tmp_path: Path, spark: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(spark)
+    python = worker_python(interpreter(tmp_path, spark), link, environment(tmp_path))
+    for home in (spark.resolve(), link):
+        path = f"{home}/python/lib/pyspark.zip:/mine:{home}/jars/spark-core_2.13-4.3.0.jar"
+        assert said(python, path)[0] == "path=/mine"
+
+
 def test_the_script_is_made_once(tmp_path: Path, spark: Path) -> None:
     program = interpreter(tmp_path, spark)
     made = worker_python(program, spark, environment(tmp_path))

@@ -20,7 +20,9 @@ from spanwire.routes.masking import mask
 from spanwire.routes.model import Patience
 
 DRAIN_POLL_S: Final = 0.25  # seconds between two polls for the end of a batch
-POLL_S: Final = 0.5  # seconds between two polls; each calls Java, most of the work of an idle route
+POLL_S: Final = 0.5  # seconds between two polls; each calls Java
+IDLE_POLL_S: Final = 2.0  # seconds between two polls without news; polls were the largest part of an idle route's work
+QUIET_POLLS: Final = 20  # polls without news of any route, until polls become rare
 MAX_PAUSE_S: Final = 60.0  # seconds between two starts, if the pause grows
 DRAIN_S: Final = 60.0  # seconds; a stop waits for the current batch
 PREFIX: Final = "spanwire: "
@@ -149,6 +151,7 @@ class SupervisedRoute:
         self.name: Final = name
         self.has_failed = False
         self.is_over = False
+        self.quiet_polls = 0  # since the last news; 0 before the first batch and between two starts
         self._startable: Final = startable
         self._patience: Final = patience
         self._tell: Final = tell
@@ -176,12 +179,15 @@ class SupervisedRoute:
         """
         query = self._query
         if self.is_over:
+            self.quiet_polls += 1
             return
         if query is None:
+            self.quiet_polls = 0
             if now >= self._start_at:
                 self._start_again(now)
             return
-        self._progress(query)
+        has_news = self._progress(query)
+        self.quiet_polls = 0 if has_news else self.quiet_polls + 1
         if query.isActive:
             return
         self._query = None
@@ -222,6 +228,7 @@ class SupervisedRoute:
             self._fail(failure_text(failure), now, is_permanent=is_permanent_failure(str(failure)))
 
     def _fail(self, reason: str, now: float, is_permanent: bool) -> None:
+        self.quiet_polls = 0
         self._failures += 1
         retries = self._patience.retries
         if is_permanent or 0 <= retries < self._failures:
@@ -238,13 +245,14 @@ class SupervisedRoute:
             self._reported = reason
             self._tell(RouteEvent(self.name, f"{reason}; starting it again", is_failure=True))
 
-    def _progress(self, query: RunningQuery) -> None:
+    def _progress(self, query: RunningQuery) -> bool:
+        """Report new batches. Returns False without news from a query that has had a batch."""
         last = query.lastProgress
         if not isinstance(last, dict):
-            return
+            return True
         seen = (last["batchId"], last.get("timestamp"))
         if seen == self._last_progress:
-            return
+            return False
         self._last_progress = seen
         # The list costs more, so it is used only if there may have been batches between two polls.
         for progress in query.recentProgress if int(last["batchId"]) > self._batch + 1 else [last]:
@@ -253,6 +261,7 @@ class SupervisedRoute:
             self._watch.on_progress(progress)
             if int(progress["batchId"]) > self._batch and has_worked(progress):
                 self._report_batch(progress)
+        return has_worked(last)
 
     def _report_batch(self, progress: dict[str, object]) -> None:
         rows = int(str(progress.get("numInputRows") or 0))
@@ -281,7 +290,8 @@ def run_all(routes: Sequence[SupervisedRoute], stop: threading.Event, now: Calla
         while not stop.is_set() and not all(route.is_over for route in routes):
             for route in routes:
                 route.poll(now())
-            stop.wait(POLL_S)
+            is_idle = all(route.quiet_polls >= QUIET_POLLS for route in routes)
+            stop.wait(IDLE_POLL_S if is_idle else POLL_S)
     finally:
         with ExitStack() as rest:  # stop all routes, even if reporting fails for one
             for route in reversed(routes):

@@ -28,7 +28,7 @@ set -f
 IFS=:
 for entry in $PYTHONPATH; do
     case $entry in
-    {home}/python/lib/pyspark.zip | {home}/python/lib/py4j-*-src.zip | {home}/jars/spark-core_*.jar) ;;
+    {entries}) ;;
     *) kept=${{kept:+$kept:}}$entry ;;
     esac
 done
@@ -41,6 +41,7 @@ else
 fi
 exec {python} "$@"
 """
+ENTRIES: Final = ("/python/lib/pyspark.zip", "/python/lib/py4j-*-src.zip", "/jars/spark-core_*.jar")
 
 
 def worker_python(program: str, spark: Path, environment: Mapping[str, str]) -> str:
@@ -52,7 +53,10 @@ def worker_python(program: str, spark: Path, environment: Mapping[str, str]) -> 
     home = Path(environment.get("SPARK_HOME") or spark)
     if os.name != "posix" or home.resolve() != spark.resolve():
         return program
-    text = SCRIPT.format(home=quote(str(home)), python=quote(program))
+    # Spark's scripts may find its home behind symbolic links.
+    homes = dict.fromkeys((str(home), str(home.resolve())))
+    entries = " | ".join(quote(place) + entry for place in homes for entry in ENTRIES)
+    text = SCRIPT.format(entries=entries, python=quote(program))
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
         script = cache_directory(environment) / f"python-{name}"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from py4j.protocol import Py4JNetworkError
@@ -8,6 +9,9 @@ from py4j.protocol import Py4JNetworkError
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.supervisor import (
     DRAIN_S,
+    IDLE_POLL_S,
+    POLL_S,
+    QUIET_POLLS,
     REPEATED,
     RouteEvent,
     SupervisedRoute,
@@ -190,6 +194,47 @@ def test_stopping_waits_for_the_batch_at_hand_but_not_for_ever() -> None:
         clock = Clock(query, ends_after)
         route.stop(clock.now, clock.wait)
         assert query.is_stopped and clock.seconds <= DRAIN_S + 1 and clock.waits >= 3
+
+
+class Waits(threading.Event):
+    """Notes how long each wait would be, and does something before some of them."""
+
+    def __init__(self, until: int, actions: dict[int, Callable[[], object]]) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self._until = until
+        self._actions = actions
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.seconds.append(timeout)
+        self._actions.get(len(self.seconds), lambda: None)()
+        if len(self.seconds) == self._until:
+            self.set()
+        return self.is_set()
+
+
+def test_routes_without_news_are_looked_at_rarely_until_one_has_a_batch_or_fails() -> None:
+    startables = [Startable(), Startable()]
+    routes = [SupervisedRoute("r", startable, Patience(), lambda _: None) for startable in startables]
+
+    def batch(number: int) -> None:
+        for startable in startables:
+            startable.queries[-1].lastProgress = {"batchId": number, "timestamp": number, "numInputRows": 1}
+
+    first, second, failed, end = QUIET_POLLS * 2, QUIET_POLLS * 4, QUIET_POLLS * 6, QUIET_POLLS * 7
+    actions: dict[int, Callable[[], object]] = {
+        first: lambda: batch(0),
+        second: lambda: batch(1),
+        failed: lambda: startables[1].queries[-1].fail("x"),
+    }
+    waits = Waits(end, actions)
+    assert run_all(routes, waits, lambda: 0.0)
+    assert waits.seconds[: first + QUIET_POLLS] == [POLL_S] * (first + QUIET_POLLS)  # no batch yet, then the first one
+    assert waits.seconds[first + QUIET_POLLS : second] == [IDLE_POLL_S] * (second - first - QUIET_POLLS)
+    assert waits.seconds[second : second + QUIET_POLLS] == [POLL_S] * QUIET_POLLS
+    assert waits.seconds[failed - 1] == IDLE_POLL_S
+    assert set(waits.seconds[failed:]) == {POLL_S}  # it waits to be started again
 
 
 def test_routes_run_until_all_have_ended() -> None:
