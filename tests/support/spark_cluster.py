@@ -10,6 +10,7 @@ the package pyspark; they end by their process ids.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -114,7 +115,8 @@ class SparkCluster:
     def _end(self) -> None:
         """End the workers, which end their executors, and then the master."""
         while self._processes:
-            self._processes.pop().end(signal.SIGTERM)
+            with contextlib.suppress(RuntimeError):  # on a machine at its limit it has to be killed
+                self._processes.pop().end(signal.SIGTERM)
 
 
 def java_variables() -> dict[str, str]:
