@@ -21,8 +21,10 @@ from spanwire.routes.model import Patience
 
 DRAIN_POLL_S: Final = 0.25  # seconds between two polls for the end of a batch
 POLL_S: Final = 0.5  # seconds between two polls; each calls Java
-IDLE_POLL_S: Final = 2.0  # seconds between two polls without news; polls were the largest part of an idle route's work
-QUIET_POLLS: Final = 20  # polls without news of any route, until polls become rare
+IDLE_POLL_S: Final = (
+    2.0  # seconds between two polls of quiet routes; polls were the largest part of an idle route's work
+)
+QUIET_POLLS: Final = 20  # polls without a batch, after which a route is quiet
 MAX_PAUSE_S: Final = 60.0  # seconds between two starts, if the pause grows
 DRAIN_S: Final = 60.0  # seconds; a stop waits for the current batch
 PREFIX: Final = "spanwire: "
@@ -151,7 +153,7 @@ class SupervisedRoute:
         self.name: Final = name
         self.has_failed = False
         self.is_over = False
-        self.quiet_polls = 0  # since the last news; 0 before the first batch and between two starts
+        self.quiet_polls = 0  # since the last batch; 0 before the first batch and between two starts
         self._startable: Final = startable
         self._patience: Final = patience
         self._tell: Final = tell
@@ -186,8 +188,8 @@ class SupervisedRoute:
             if now >= self._start_at:
                 self._start_again(now)
             return
-        has_news = self._progress(query)
-        self.quiet_polls = 0 if has_news else self.quiet_polls + 1
+        has_changed = self._progress(query)
+        self.quiet_polls = 0 if has_changed else self.quiet_polls + 1
         if query.isActive:
             return
         self._query = None
@@ -246,7 +248,7 @@ class SupervisedRoute:
             self._tell(RouteEvent(self.name, f"{reason}; starting it again", is_failure=True))
 
     def _progress(self, query: RunningQuery) -> bool:
-        """Report new batches. Returns False without news from a query that has had a batch."""
+        """Report new batches. Returns False without a batch since the last poll, but True before the first."""
         last = query.lastProgress
         if not isinstance(last, dict):
             return True

@@ -214,7 +214,7 @@ class Waits(threading.Event):
         return self.is_set()
 
 
-def test_routes_without_news_are_looked_at_rarely_until_one_has_a_batch_or_fails() -> None:
+def test_quiet_routes_are_polled_rarely_until_one_has_a_batch_or_fails() -> None:
     startables = [Startable(), Startable()]
     routes = [SupervisedRoute("r", startable, Patience(), lambda _: None) for startable in startables]
 
