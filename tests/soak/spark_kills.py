@@ -76,6 +76,7 @@ def slow_write(*arguments):
 os.fdatasync, os.pwritev = slow_sync, slow_write
 sys.exit(main())
 """
+MAX_STALLED: Final = 20  # rounds in a row whose brokers or cluster did not start; a busy machine may be too slow
 PROGRESS: Final = DIRECTORY / "spark-kills.json"
 
 
@@ -217,9 +218,19 @@ def main(arguments: list[str]) -> int:
         for mode in modes:
             done[mode].rounds = given.first
     left = given.rounds
+    stalled = 0
     while (waiting := [mode for mode in modes if done[mode].kills < given.kills]) and left != 0:
         mode = min(waiting, key=lambda one: done[one].kills)
-        _ = played(mode, done[mode].rounds, given.seed, done[mode])
+        try:
+            _ = played(mode, done[mode].rounds, given.seed, done[mode])
+        except RuntimeError as error:
+            stalled += 1
+            sys.stdout.write(f"{mode}, round {done[mode].rounds} is played again: {str(error).splitlines()[0]}\n")
+            sys.stdout.flush()
+            if stalled == MAX_STALLED:
+                raise
+            continue
+        stalled = 0
         left = None if left is None else left - 1
         if given.first is None:
             kept = {"seed": given.seed, "commit": commit(), "modes": {one: asdict(done[one]) for one in ROUNDS}}
