@@ -5,8 +5,9 @@
 Each round moves messages through one bridge with ten kills of bridge, source and target, each before or after a step
 of a batch; rounds take turns between the pairs of brokers. A STOMP client without our code counts every message at the
 target. AT_MOST_ONCE may lose a batch with each kill and doubles nothing, DUPLICATES_OK may double one and loses
-nothing, ONCE_AND_ONLY_ONCE does neither. What has been done stands in out/soak/bridge-kills.json, and a later call goes
-on there. Ends with 1 when a round has broken its promise.
+nothing, ONCE_AND_ONLY_ONCE does neither. ActiveMQ Classic itself may hide messages after a kill: its index is then
+built anew from its journal, and messages that it has at the source after all are not lost. What has been done stands in
+out/soak/bridge-kills.json, and a later call goes on there. Ends with 1 when a round has broken its promise.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ qualityOfServiceMode = "{mode}"
 maxBatchSize = {batch}
 failureRetryInterval = 100
 """
+INDEX: Final = ("db.data", "db.redo")  # of KahaDB, which builds it anew from its journal
 PROGRESS: Final = DIRECTORY / "bridge-kills.json"
 
 
@@ -72,6 +74,7 @@ class Progress:
     kills: int = 0
     lost: int = 0
     doubled: int = 0
+    hidden: int = 0  # at a source of ActiveMQ Classic, whose index does not know them
     broken: int = 0  # rounds
     points: dict[str, int] = field(default_factory=dict)  # kills by victim and point
 
@@ -127,12 +130,12 @@ class Round:
             self.kills.append(f"{SELF} {action} {moment}")
 
 
-def counted(port: int) -> Counter[bytes]:
-    """Take all messages of the target."""
+def counted(port: int, queue: str = "KILLS.TARGET") -> Counter[bytes]:
+    """Take all messages of a queue."""
     texts: Counter[bytes] = Counter()
     with StompSocket(port) as stomp:
         stomp.connect("1.2")
-        stomp.type("SUBSCRIBE\nid:1\ndestination:/queue/KILLS.TARGET\nack:auto\n\n\0")
+        stomp.type(f"SUBSCRIBE\nid:1\ndestination:/queue/{queue}\nack:auto\n\n\0")
         while True:
             try:
                 frame = stomp.receive(QUIET_S)
@@ -140,6 +143,21 @@ def counted(port: int) -> Counter[bytes]:
                 return texts
             assert frame is not None and frame.command == "MESSAGE", frame
             texts[frame.body] += 1
+
+
+def hidden_at(source: BrokerProcess, directory: Path) -> Counter[bytes]:
+    """Take the messages that ActiveMQ Classic has in its journal and does not deliver.
+
+    After a kill its count of a queue may be too small, and then it keeps the last messages back for ever. Its journal
+    has no acknowledgement of them, and with an index from the journal it delivers them. What it delivers before was
+    left behind by the bridge, so that does not count here.
+    """
+    _ = counted(source.stomp_port, "KILLS.SOURCE")
+    source.kill()
+    for name in INDEX:
+        (directory / "data" / "kahadb" / name).unlink(missing_ok=True)
+    source.start()
+    return counted(source.stomp_port, "KILLS.SOURCE")
 
 
 def play(mode: str, number: int, seed: int, progress: Progress) -> bool:
@@ -153,18 +171,24 @@ def play(mode: str, number: int, seed: int, progress: Progress) -> bool:
         target = source if target_kind == SAME else stack.enter_context(started(target_kind, folder / "target"))
         played = Round(mode, {"source": source, "target": target}, folder, random.Random(f"{seed}/{mode}/{number}"))
         texts = played.run()
+        hidden: Counter[bytes] = Counter()
+        if len(texts) < COUNT and source_kind == CLASSIC:
+            hidden = hidden_at(source, folder / "source")
     kills = len(played.kills)
-    lost, doubled = COUNT - len(texts), texts.total() - len(texts)
+    whole = texts + hidden
+    lost, doubled = COUNT - len(whole), whole.total() - len(whole)
     is_kept = lost <= (BATCH * kills if mode == "AT_MOST_ONCE" else 0)
     is_kept = is_kept and doubled <= (BATCH * kills if mode == "DUPLICATES_OK" else 0)
     progress.rounds = number + 1
     progress.kills += kills
     progress.lost += lost
     progress.doubled += doubled
+    progress.hidden += hidden.total()
     progress.broken += not is_kept
     for point in played.kills:
         progress.points[point] = progress.points.get(point, 0) + 1
     verdict = f"{mode}, {source_kind} to {target_kind}: {kills} kills, {COUNT} sent, {lost} lost, {doubled} doubled"
+    verdict += f", {hidden.total()} hidden by the source" if hidden else ""
     replay = f"python -m tests.soak.bridge_kills --mode {mode} --seed {seed} --first {number} --kills 1"
     history = [json.dumps({"kill": kill}) for kill in played.kills]
     history += [json.dumps({"received": text.decode(), "times": times}) for text, times in sorted(texts.items())]
@@ -217,7 +241,7 @@ def main(arguments: list[str]) -> int:
         one = done[mode]
         sys.stdout.write(
             f"{mode}: {one.kills} kills in {one.rounds} rounds at {len(one.points)} points, {one.lost} lost, "
-            f"{one.doubled} doubled, {one.broken} rounds with a fault\n"
+            f"{one.doubled} doubled, {one.hidden} hidden by ActiveMQ Classic, {one.broken} rounds with a fault\n"
         )
     return 1 if any(done[mode].broken for mode in modes) else 0
 
