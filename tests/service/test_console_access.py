@@ -29,6 +29,8 @@ PATHS: Final = (
     "/admin/scheduled", "/admin/dead-letters", "/admin/dead-letters?by=age", "/admin/send", "/admin/tasks",
     "/admin/do/queues/move?name=queue://ORDERS", "/admin/do/queues/retry?name=queue://ORDERS",
     "/admin/do/queues/create", "/admin/queue?name=queue://none", "/admin/ledger", "/admin/ledger?all=1", "/admin/why",
+    "/admin/trace", "/admin/trace?dry_run=true&name=ORDERS", "/admin/trace?trace=none", "/admin/do/bridges/create",
+    "/admin/do/bridges/delete?bridges=one", "/admin/do/network_connectors/add", "/admin/do/network_connectors/drain",
     "/admin/why?kind=queue&name=ORDERS", "/admin/why?name=nothing", "/admin/topic?name=topic://ActiveMQ.Advisory.Queue",
 )  # fmt: skip
 
@@ -41,10 +43,10 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield base
 
 
-def log_in(window: webdriver.Chrome, console: str) -> None:
+def log_in(window: webdriver.Chrome, console: str, user: str = "anna", password: str = "a-4711") -> None:
     window.get(f"{console}/")
-    window.find_element(By.ID, "user").send_keys("anna")
-    window.find_element(By.ID, "password").send_keys("a-4711")
+    window.find_element(By.ID, "user").send_keys(user)
+    window.find_element(By.ID, "password").send_keys(password)
     window.find_element(By.CSS_SELECTOR, "main button").click()
     WebDriverWait(window, TIMEOUT_S).until(lambda page: page.current_url == f"{console}/admin")
 
@@ -62,6 +64,20 @@ def axe() -> str:
     pytest.skip("no axe-core (npm install --global axe-core, or NODE_PATH)")
 
 
+def violations(window: webdriver.Chrome, source: str) -> list[object]:
+    """The rules that the present page breaks, each with the first element; ``source`` is that of axe-core."""
+    # The policy of the pages runs no foreign script, but the protocol of the browser's developers does.
+    window.execute_cdp_cmd("Runtime.evaluate", {"expression": source})
+    answer = window.execute_cdp_cmd(
+        "Runtime.evaluate",
+        {"expression": "axe.run().then(r => JSON.stringify(r.violations.map(v => [v.id, v.nodes[0].html])))",
+         "awaitPromise": True, "returnByValue": True},
+    )  # fmt: skip
+    found = json.loads(answer["result"]["value"])
+    assert isinstance(found, list)
+    return found
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_breaks_a_rule_of_accessibility(console: str, scheme: str) -> None:
@@ -73,16 +89,9 @@ def test_no_page_breaks_a_rule_of_accessibility(console: str, scheme: str) -> No
         found = {}
         for path in PATHS:
             window.get(console + path)
-            # The policy of the pages runs no foreign script, but the protocol of the browser's developers does.
-            window.execute_cdp_cmd("Runtime.evaluate", {"expression": source})
-            answer = window.execute_cdp_cmd(
-                "Runtime.evaluate",
-                {"expression": "axe.run().then(r => JSON.stringify(r.violations.map(v => [v.id, v.nodes[0].html])))",
-                 "awaitPromise": True, "returnByValue": True},
-            )  # fmt: skip
-            violations = json.loads(answer["result"]["value"])
-            if violations:
-                found[path] = violations
+            broken = violations(window, source)
+            if broken:
+                found[path] = broken
         assert found == {}
 
 

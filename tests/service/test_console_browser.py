@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -115,6 +116,36 @@ def test_an_operator_sends_a_message_and_purges_and_an_open_page_follows(
     window.find_element(By.CSS_SELECTOR, "button.danger").click()
     await_notice(window, "Removed 2 messages.")
     assert complaints(window) == []
+
+
+@pytest.mark.parametrize("path", ["/admin", "/admin/queues", "/admin/queue?name=queue://LIVE"])
+def test_a_send_of_a_client_appears_on_an_open_page(
+    window: webdriver.Chrome, console: str, started: Guarded, path: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Bounds of the wait are those of `tests/unit/web/console/test_age.py`; the seconds seen here are recorded."""
+    with StompClient(started.ports["stomp"], login=False) as client:
+        client.send("CONNECT\naccept-version:1.2\nhost:localhost\nlogin:anna\npasscode:a-4711\n\n")
+        assert client.receive().startswith("CONNECTED")
+        text = "SEND\ndestination:/queue/LIVE\npersistent:true\nreceipt:1\n\nx"
+        client.transact(text, "1")
+        window.get(console + path)
+        WebDriverWait(window, TIMEOUT_S).until(lambda page: "follows" in page.find_element(By.ID, "live").text)
+        before = sent_to_live(window, path)
+        client.transact(text, "1")
+        began = time.monotonic()
+        WebDriverWait(window, TIMEOUT_S, 0.05).until(lambda page: sent_to_live(page, path) == before + 1)
+        record_property("seconds", round(time.monotonic() - began, 2))
+
+
+def sent_to_live(window: webdriver.Chrome, path: str) -> int:
+    """The pending messages of the queue on the overview, in the list of queues, or on its page."""
+    if "name=" in path:
+        return int(pending(window))
+    found = window.execute_script(
+        "return [...document.querySelectorAll('tbody tr')].filter((row) => row.cells[0].innerText.trim() === 'LIVE')"
+        ".map((row) => row.querySelector('td.number').innerText.trim())"
+    )
+    return int(found[0])
 
 
 def test_a_change_is_one_line_of_the_audit_with_user_and_address(

@@ -177,6 +177,7 @@ def main() -> int:
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, WithWebPort(Path(folder)) as broker, browser() as driver:
+        driver.set_script_timeout(TIMEOUT_S)  # half a minute by default, which a machine with other work may need
         base = f"http://127.0.0.1:{broker.web_port()}"
         web = next(pid for pid in descendants(broker.pid) if " web " in command_of(pid))
         stop = threading.Event()

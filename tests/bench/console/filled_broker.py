@@ -39,6 +39,8 @@ INSIDE: Final = """\
   <destinationPolicy><policyMap><policyEntries>
     <policyEntry queue="shop.>"><deadLetterStrategy>
       <individualDeadLetterStrategy queuePrefix="DLQ."/></deadLetterStrategy></policyEntry>
+    <policyEntry topic="prices.>"><slowConsumerStrategy>
+      <abortSlowConsumerStrategy maxSlowDuration="3600000"/></slowConsumerStrategy></policyEntry>
   </policyEntries></policyMap></destinationPolicy>
   <networkConnectors>
     <networkConnector name="to-billing" uri="static:(tcp://127.0.0.1:{far})" duplex="true" userName="anna"

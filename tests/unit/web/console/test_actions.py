@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from spanwire.management.tables.operation_table import OPERATIONS, Role
 from spanwire.web.console.operations.actions import ACTIONS, OFFERED, path_of
-from spanwire.web.console.operations.prompts import PROMPTS
+from spanwire.web.console.operations.prompts import PROMPTS, result_text
 from spanwire.web.console.pages.dead_letters import chosen
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import FakeBrokerLink, destination
@@ -102,6 +102,11 @@ def test_the_result_is_told_on_the_page_and_a_strange_one_is_not() -> None:
     for query in ("did=evil&count=1", "did=purge%3Cb%3E", "count=5"):
         assert 'class="notice good" role="status"' not in client.get(f"/admin/queues?{query}", auth=VERA).text
     assert "Removed 0 messages." in client.get("/admin/queues?did=purge&count=x", auth=VERA).text
+
+
+@pytest.mark.parametrize("command", sorted(PROMPTS))
+def test_each_operation_has_a_result_for_people(command: str) -> None:
+    assert not set(result_text(command, 1_234)) & set("{}")
 
 
 def test_whoever_ran_an_operation_sees_its_effect_at_once() -> None:

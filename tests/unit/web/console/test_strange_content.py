@@ -12,6 +12,7 @@ from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, NUMBER
 from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.view_table import BROKER, QUEUES, STATUS_PARTS, TOPICS, VIEWS
 from spanwire.pipeline.watch.status import RUNNING, PipelineStatus, RouteStatus, encode
+from spanwire.web.console.operations.actions import OFFERED, path_of
 from spanwire.web.routes import application
 from tests.support.fake_broker_link import SUMMARY, FakeBrokerLink
 
@@ -72,7 +73,8 @@ def strange_broker() -> FakeBrokerLink:
     summary: dict[str, object] = {**SUMMARY, **row_of(BROKER)}
     for view in VIEWS:
         if view.name in STATUS_PARTS:
-            summary[STATUS_PARTS[view.name]] = [{**row_of(view), "ways": [[CANARY, f"{CANARY}2"]]}]
+            row: dict[str, object] = {**row_of(view), "ways": [[CANARY, f"{CANARY}2"]]}
+            summary[STATUS_PARTS[view.name]] = [row, {**row, "accepted": False}]
         elif view not in (BROKER, QUEUES, TOPICS):
             link.answers[view.command] = [row_of(view)]
     link.answers["summary"] = summary
@@ -99,9 +101,21 @@ def strange_broker() -> FakeBrokerLink:
     explanation = {"broker": CANARY, "subject": CANARY, "cause": CANARY, "sentence": CANARY, "evidence": evidence,
                    "advice": advice}  # fmt: skip
     link.answers["why"] = {"broker": CANARY, "kind": CANARY, "explanations": [explanation]}
+    steps = [
+        {"broker": broker, "time_ms": 5, "message_id": CANARY, "step": CANARY, "destination": CANARY,
+         "location": CANARY, "detail": CANARY, "hops": 0, "deliveries": 2}
+        for broker in (CANARY, f"{CANARY}2")
+    ]  # fmt: skip
+    told_of = [{"broker": CANARY, "silence": CANARY}, {"broker": CANARY, "offset_ms": -3, "uncertain_ms": 2}]
+    trace = {"trace": CANARY, "destination": CANARY, "selector": CANARY, "ended": CANARY, "left_s": 5, "marked": 1}
+    link.answers["observations"] = {**trace, "dropped": 1, "observations": steps, "brokers": told_of, "traces": [trace]}
+    end = {"target": CANARY, "target_id": CANARY, "location": CANARY, "priority": 4, "text": CANARY}
+    answers = [{**end, "taken": True}, {**end, "taken": True, "target_id": ""}, {**end, "taken": False}]
+    hop = {"broker": CANARY, "way": [CANARY], "silence": CANARY, "held": CANARY, "forwards": [CANARY]}
+    link.answers["trace-dry-run"] = {"hops": [{**hop, "answers": answers, "closed": [end]}], "delivered": False}
     route = RouteStatus(CANARY, RUNNING, CANARY, CANARY, CANARY, last_error=CANARY, failed_at_ms=5)
     status = encode(PipelineStatus(CANARY, CANARY, CANARY, 1_000, 2_000, (route,)))
-    row: dict[str, object] = {"user": CANARY, "run": CANARY, "epoch": 1, "from": 0, "to": 2}
+    row = {"user": CANARY, "run": CANARY, "epoch": 1, "from": 0, "to": 2}
     link.answers["pipelines"] = {
         "pipelines": [{**row, "pipeline": CANARY, "ageMs": 5, "ended": False, "stopping": False, "status": status}],
         "cursors": [{**row, "cursor": CANARY, "destination": CANARY, "released": False, "exclusive": True}],
@@ -112,7 +126,7 @@ def strange_broker() -> FakeBrokerLink:
 
 def test_s21_markup_of_clients_is_text_on_every_page() -> None:
     client = TestClient(application(strange_broker(), is_loopback=True), base_url=HOST)
-    waiting, seen, shown = ["/admin"], set[str](), 0
+    waiting, seen, shown = ["/admin", "/admin/trace?dry_run=true&name=A"], set[str](), 0
     while waiting and len(seen) < MAX_PAGES:
         path = waiting.pop()
         parts = urlsplit(urljoin(f"{HOST}/admin/", path))
@@ -146,6 +160,15 @@ def test_s21_markup_of_clients_is_text_on_every_page() -> None:
         "/admin/why?client_id&kind&name",
         "/admin/link",
         "/admin/do/queues/resume",
+        "/admin/trace?dry_run",
+        "/admin/trace?trace",
+        "/admin/do/bridges/create",
+        "/admin/do/bridges/change",
+        "/admin/do/bridges/delete",
+        "/admin/do/network_connectors/add",
+        "/admin/do/network_connectors/remove",
+        "/admin/do/links/stop",
+        "/admin/do/tasks",
     ):
         assert any(one.startswith(path) for one in seen), path
 
@@ -158,3 +181,19 @@ def test_s21_markup_of_a_query_is_text() -> None:
         "/admin/do/queues/create?name=", "/admin/do/subscriptions/remove?client_id=", "/admin/",
     ):  # fmt: skip
         Page(client.get(f"{path}{CANARY.replace('%', '%25').replace('&', '%26').replace('/', '%2F')}", auth=ANNA).text)
+
+
+def test_s21_markup_in_a_refused_form_and_in_the_reason_is_text() -> None:
+    link = FakeBrokerLink()
+    client = TestClient(application(link, is_loopback=True), base_url=HOST)
+    link.refusal = CANARY
+    for operation in OFFERED:
+        fields = {one.name: "" if one.type in (INTEGER, BOOLEAN) else f"{CANARY}=x" for one in operation.arguments}
+        fields |= {"queues_lines": CANARY, "back": f"/admin/queues?q={CANARY}"}
+        query = {"name": f"{operation.subject}://A"} if operation.subject else {}
+        answer = client.post(
+            path_of(operation), params=query, data=fields, auth=ANNA, headers={"Origin": HOST}, follow_redirects=False
+        )
+        assert answer.status_code in (400, 409), path_of(operation)
+        Page(answer.text)
+        assert "&lt;canary" in answer.text or answer.status_code == 400, path_of(operation)

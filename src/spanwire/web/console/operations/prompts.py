@@ -197,7 +197,7 @@ PROMPTS: Final[dict[str, Prompt]] = {
         "Drain the broker",
         "Drain",
         "What waits in the queues goes to the other broker. What has gone is brought back only from there.",
-        "The drain {task} is running.",
+        "Sent {count} to the other broker.",
     ),
     "network-add": Prompt(
         "Add a network connector",

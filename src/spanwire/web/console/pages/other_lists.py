@@ -321,6 +321,7 @@ BRIDGE_LIST: Final = ListPage(
         RowAction("Pause", "/bridges/pause", Role.OPERATE, (("bridges", "name"),), _is_running),
         RowAction("Resume", "/bridges/resume", Role.OPERATE, (("bridges", "name"),), lambda row: not _is_running(row)),
         RowAction("Restart", "/bridges/restart", Role.OPERATE, (("bridges", "name"),)),
+        RowAction("Change", "/bridges/change", Role.ADMIN, (("name", "name"),)),
         RowAction("Delete", "/bridges/delete", Role.ADMIN, (("bridges", "name"),)),
     ),
     create=("Create a bridge", "/bridges/create"),
