@@ -12,6 +12,7 @@ from spanwire.management.operations.adjustments import BrokerAdjustments
 from spanwire.management.operations.administration import BrokerAdministration
 from spanwire.management.operations.moves import MoveTasks
 from spanwire.management.operations.operations import QueueOperations
+from spanwire.management.operations.replays import ReplayTasks
 from spanwire.management.questions.questions import NetworkSource, Questions, TraceCommands
 from spanwire.management.tasks import Tasks
 from spanwire.transports.base import Clock
@@ -38,6 +39,7 @@ def broker_operations(
     administration = BrokerAdministration(broker.administration, clock, wake)
     adjustments = BrokerAdjustments(broker.assembly.adjustments, clock, wake)
     actions = BrokerActions(broker.assembly.operator_actions, broker.administration, broker.formats, clock, wake)
+    ReplayTasks(broker.assembly.statuses, clock, tasks)
     traces = TraceCommands(broker, clock, wake) if network is None else network.traces(broker, wake)
     return {
         "ages": QueueAges(broker.overview, read_stored).ages,

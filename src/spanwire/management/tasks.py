@@ -82,7 +82,7 @@ class Task:
 
 
 class KeptTasks(Protocol):
-    """Tasks of one kind that the store keeps, such as moves. Their ids begin with a letter."""
+    """Tasks of one kind that others keep: the store, such as moves, or programs. Their ids begin with a letter."""
 
     def views(self) -> Iterator[View]:
         """Yield the tasks as rows, the oldest first."""

@@ -79,6 +79,14 @@ class PublishedStatuses:
         self._check(state, status)
         status.must_stop = True
 
+    def stop_run(self, run: str) -> bool:
+        """Let the next publication of a run tell it to stop, for an operator. Return False without the run."""
+        status = self._statuses.get(run)
+        if status is None:
+            return False
+        status.must_stop = True
+        return True
+
     def rows(self, state: ConnectionState | None) -> list[dict[str, object]]:
         """Return the statuses visible to the connection, oldest pipeline first.
 

@@ -174,6 +174,10 @@ def _route_lines(route: RouteStatus, at_ms: int) -> list[str]:
         parts.append(f"{route.source} -> {route.targets}" + (f", cursor {route.cursor}" if route.cursor else ""))
     if route.batch >= 0:
         parts.append(f"batch {route.batch}, {route.rows} rows, {route.rows_per_s:.0f} rows/s")
+    if route.total > 0:
+        parts.append(f"{route.rows} of {route.total} messages, {route.rows_per_s:.0f} a second")
+    if route.waits_for:
+        parts.append(f"waits for {route.waits_for}")
     if route.lag_messages is not None:
         parts.append(f"lag {route.lag_messages} messages")
     if route.lag_ms is not None:

@@ -14,6 +14,7 @@ from spanwire.pipeline.archive.replay import Progress, Replay
 from spanwire.pipeline.archive.replay_portions import SparkPortions, open_note
 from spanwire.pipeline.archive.replay_receivers import QueueReceivers
 from spanwire.pipeline.archive.replay_undo import UndoResult, undo_replay
+from spanwire.pipeline.archive.replay_watch import REPLAY, ReplayWatch
 from spanwire.pipeline.archive.selection import DestinationTotal, Selection, samples, totals
 from spanwire.pipeline.archive.shared_archive import open_archive
 from spanwire.pipeline.options import (
@@ -38,6 +39,7 @@ from spanwire.pipeline.watch.broker_status import status_links
 from spanwire.pipeline.watch.publisher import publishing
 from spanwire.pipeline.watch.route_watch import RouteWatch
 from spanwire.pipeline.watch.status import RouteStatus
+from spanwire.routes.masking import without_secrets
 from spanwire.routes.model import Patience
 
 NAME: Final = "archive"
@@ -119,7 +121,13 @@ def replay(
         sink = batch_sink(checked)
         opened.callback(sink.close)
         portions = SparkPortions(spark, directory, checked)
-        Replay(note, portions, sink, rate, receivers).run(time.monotonic, stop.wait, tell)
+        board = new_board(state)
+        watch = ReplayWatch(board, without_secrets(selection.directory), options.get("destination", ""), wall_ms, tell)
+        opened.enter_context(publishing(board, status_links([options]), stop.set, wall_ms, failure_text))
+        watch.note(Progress(note.sent, note.total, None))
+        Replay(note, portions, sink, rate, receivers).run(time.monotonic, stop.wait, watch.show)
+        if note.sent == note.total:
+            board.on_end(REPLAY)
         return Progress(note.sent, note.total, None)
 
 

@@ -40,7 +40,8 @@ class RouteStatus:
     """One route: state, last batch, totals since the start, lag and last error.
 
     Times are wall milliseconds, 0 for never. ``batch`` is -1 before the first one. A lag is ``None`` if unknown.
-    ``ranges`` are the last batches of a source with a cursor, the oldest first.
+    ``ranges`` are the last batches of a source with a cursor, the oldest first. ``total`` are the rows in all,
+    0 if unknown; ``waits_for`` is said in words.
     """
 
     route: str
@@ -60,6 +61,8 @@ class RouteStatus:
     last_error: str = ""
     failed_at_ms: int = 0
     ranges: tuple[BatchRange, ...] = ()
+    total: int = 0
+    waits_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,8 @@ def _route_of(item: Mapping[str, object]) -> RouteStatus:
         last_error=_text_of(item, "last_error"),
         failed_at_ms=_number_of(item, "failed_at_ms"),
         ranges=_ranges_of(item),
+        total=_number_of(item, "total"),
+        waits_for=_text_of(item, "waits_for"),
     )
 
 
