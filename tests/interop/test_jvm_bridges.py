@@ -309,6 +309,28 @@ class PeerDriver:
         self._broker.kill()
 
 
+@pytest.fixture(scope="module")
+def artemis_home() -> Path:
+    require("jpype")
+    found = distributions.find_destination(ARTEMIS)
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+def artemis_factory(
+    home: Path, broker: BrokerProcess, directory: Path, name: str = ARTEMIS_FACTORY
+) -> ConnectionFactory:
+    """The factory of Artemis' client, with its jars in a directory that nobody else may write."""
+    jars = [jar for beginning in ARTEMIS_JARS for jar in sorted((home / "lib").glob(f"{beginning}-*.jar"))]
+    for jar in jars:
+        shutil.copyfile(jar, directory / jar.name)
+    url = f"tcp://127.0.0.1:{broker.openwire_port}"
+    paths = tuple(str(directory / jar.name) for jar in jars)
+    java = JavaFactory(name, (("brokerURL", Secret(url)),), jars=paths)
+    return ConnectionFactory(url, provider="jvm", java=java)
+
+
 class ArtemisDriver(PeerDriver):
     """Artemis, whose browsers do not show what is on its way to a consumer; its management counts that as well."""
 
@@ -318,6 +340,35 @@ class ArtemisDriver(PeerDriver):
             reply = session.request("queue://activemq.management", "", question, timeout=30)
         assert reply is not None
         return int(str(reply.body).strip("[]"))
+
+
+@pytest.mark.long
+def test_a_send_that_a_full_disk_holds_up_ends_and_its_receipts_return(artemis_home: Path, tmp_path: Path) -> None:
+    """Java's client waits for good, and would keep the messages of its connection."""
+    broker = distributions.ArtemisProcess(artemis_home, tmp_path / "artemis")
+    broker.start()
+    driver = ArtemisDriver(broker, artemis_factory(artemis_home, broker, tmp_path))
+    driver.send(SOURCE, ["a"])
+    broker.stop()
+    broker.largest_disk_usage = 0
+    broker.start()
+
+    async def scenario() -> None:
+        transaction = await JvmProvider().open_transaction(driver.source(), driver.target(), 10)
+        messages = await take(transaction, 1)
+        transaction._send_s = 2.0  # type: ignore[attr-defined]
+        with pytest.raises(JmsError, match="a broker with a full disk or memory lets producers wait"):
+            while True:  # until Artemis has looked at its disk
+                await transaction.send(messages)
+        await transaction.close()
+        source = await JvmProvider().open_source(driver.source(), 10)
+        assert [message.is_redelivered for message in await take(source, 1)] == [True]
+        await source.close()
+
+    try:
+        asyncio.run(asyncio.wait_for(scenario(), 120))
+    finally:
+        broker.kill()
 
 
 def restarted(broker: BrokerProcess) -> BrokerProcess:
@@ -360,25 +411,11 @@ class TestArtemis(
     """ActiveMQ Artemis with its client of JMS 2.0, over its core protocol."""
 
     @pytest.fixture(scope="class")
-    def home(self) -> Path:
-        require("jpype")
-        found = distributions.find_destination(ARTEMIS)
-        if isinstance(found, str):
-            pytest.skip(found)
-        return found
-
-    @pytest.fixture(scope="class")
-    def peer(self, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-        with distributions.ArtemisProcess(home, tmp_path_factory.mktemp("artemis")) as broker:
+    def peer(self, artemis_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+        with distributions.ArtemisProcess(artemis_home, tmp_path_factory.mktemp("artemis")) as broker:
             yield broker
 
     @pytest.fixture
-    def driver(self, home: Path, peer: BrokerProcess, tmp_path: Path) -> ProviderDriver:
+    def driver(self, artemis_home: Path, peer: BrokerProcess, tmp_path: Path) -> ProviderDriver:
         broker = restarted(peer)
-        jars = [jar for beginning in ARTEMIS_JARS for jar in sorted((home / "lib").glob(f"{beginning}-*.jar"))]
-        for jar in jars:
-            shutil.copyfile(jar, tmp_path / jar.name)
-        url = f"tcp://127.0.0.1:{broker.openwire_port}"
-        paths = tuple(str(tmp_path / jar.name) for jar in jars)
-        java = JavaFactory(ARTEMIS_FACTORY, (("brokerURL", Secret(url)),), jars=paths)
-        return ArtemisDriver(broker, ConnectionFactory(url, provider="jvm", java=java))
+        return ArtemisDriver(broker, artemis_factory(artemis_home, broker, tmp_path))

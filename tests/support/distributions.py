@@ -157,6 +157,7 @@ class ArtemisProcess(BrokerProcess):
 
     def __init__(self, home: Path, directory: Path, key_store: tuple[Path, str] | None = None) -> None:
         """With a key store in PKCS #12 and its password there is an acceptor with TLS, too."""
+        self.largest_disk_usage = 100  # percent; as Artemis is made, it lets producers wait where the disk is 90 % full
         self._port: Final = free_port()
         self.secure_port: Final = free_port()
         self._key_store: Final = key_store
@@ -181,8 +182,12 @@ class ArtemisProcess(BrokerProcess):
                 ],
                 check=True, capture_output=True, timeout=CREATE_TIMEOUT_S,
             )  # fmt: skip
-            if self._key_store is not None:
-                self._add_secure_acceptor(instance / "etc" / "broker.xml", *self._key_store)
+        configuration = instance / "etc" / "broker.xml"
+        text = configuration.read_text(encoding="utf-8")
+        usage = f"<max-disk-usage>{self.largest_disk_usage}</max-disk-usage>"
+        configuration.write_text(re.sub(r"<max-disk-usage>\d+</max-disk-usage>", usage, text), encoding="utf-8")
+        if self._key_store is not None and 'name="secure"' not in text:
+            self._add_secure_acceptor(configuration, *self._key_store)
         super().start()
 
     def _add_secure_acceptor(self, configuration: Path, key_store: Path, password: str) -> None:

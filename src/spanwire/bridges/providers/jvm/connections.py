@@ -16,7 +16,13 @@ from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import JmsError
 
 CLOSE_S: Final = 5.0  # seconds for the close of a connection; a broker that is silent must not hold up the next attempt
+ANSWER_S: Final = (
+    60.0  # seconds for all but a send; Artemis' client gives a silent broker up after 30 s, others never do
+)
+SEND_S: Final = 300.0  # seconds for a send; a broker with a full disk or memory lets producers wait
 MAX_REPLIES: Final = 1_000  # replies that wait for their original destination; then the oldest ones are lost
+
+SENDS: Final = ("send", "send_and_commit", "send_reply", "xa_send", "dead_letter")
 
 OnReply = Callable[[BridgeMessage], Awaitable[None]]
 
@@ -24,10 +30,14 @@ OnReply = Callable[[BridgeMessage], Awaitable[None]]
 class HostConnection:
     """A connection in a host: requests, receipts, and its loss."""
 
-    def __init__(self, host: JvmHost) -> None:
+    def __init__(self, host: JvmHost, answer_s: float = ANSWER_S, send_s: float = SEND_S) -> None:
+        """A Java provider that is silent for ``send_s`` seconds after a send, else ``answer_s``, counts as lost."""
         self._host: Final = host
         self._number = 0
         self._lost: JmsError | None = None
+        self._answer_s = answer_s
+        self._send_s = send_s
+        self._limit_s = answer_s  # of the receive under way
         self._received: Final[deque[BridgeMessage]] = deque()  # beyond the limits of a cancelled call
         self._pending: asyncio.Future[Answer] | None = None  # the receive under way
 
@@ -50,8 +60,9 @@ class HostConnection:
             self.check()
             limits = {"max_messages": max_messages, "max_bytes": max_bytes, "wait_s": wait_s}
             self._pending = self._host.ask({**request, "connection": self._number, **limits})
+            self._limit_s = wait_s + self._answer_s
         try:
-            await asyncio.wait((self._pending,))
+            await asyncio.wait((self._pending,), timeout=self._limit_s)
         except asyncio.CancelledError:
             self._host.cancel(self._number)
             raise
@@ -61,6 +72,8 @@ class HostConnection:
     def _take_pending(self) -> None:
         pending, self._pending = self._pending, None
         assert pending is not None
+        if not pending.done():
+            raise self._silent("receive", self._limit_s)
         try:
             header, blobs = pending.result()
         except HostAnswerError as error:
@@ -83,7 +96,8 @@ class HostConnection:
         """
         if self._pending is not None:
             self._host.cancel(self._number)
-            await asyncio.wait((self._pending,))
+            self._limit_s = self._answer_s
+            await asyncio.wait((self._pending,), timeout=self._limit_s)
             self._take_pending()
         if self._received:
             raise JmsError("a message has arrived for a call that was cancelled, so the batch is received anew")
@@ -103,12 +117,24 @@ class HostConnection:
 
     async def _ask(self, header: Header, blobs: list[bytes] | None = None) -> Answer:
         self.check()
+        limit_s = self._send_s if header["do"] in SENDS else self._answer_s
         try:
             answer = self._host.ask({**header, "connection": self._number}, blobs or [])
-            await self._host.drain()
-            return await answer
+            async with asyncio.timeout(limit_s):
+                await self._host.drain()
+                return await answer
+        except TimeoutError:
+            raise self._silent(header["do"], limit_s) from None
         except HostAnswerError as error:
             raise self._failed(error) from None
+
+    def _silent(self, action: str, limit_s: float) -> JmsError:
+        """Return the error of a request without an answer; the connection is not used again."""
+        what = action.removeprefix("xa_").replace("_", " ")
+        hint = "; a broker with a full disk or memory lets producers wait" if action in SENDS else ""
+        error = JmsError(f"the Java provider has not answered for {limit_s:g} s: {what}{hint}")
+        self._lost = self._lost or error
+        return error
 
     def _failed(self, error: HostAnswerError) -> HostAnswerError:
         if error.is_lost and self._lost is None:
@@ -126,8 +152,8 @@ class HostConnection:
 class JvmConnection(HostConnection):
     """Source, target and local transaction at once, by the purpose at opening."""
 
-    def __init__(self, host: JvmHost) -> None:
-        super().__init__(host)
+    def __init__(self, host: JvmHost, answer_s: float = ANSWER_S, send_s: float = SEND_S) -> None:
+        super().__init__(host, answer_s, send_s)
         self._on_reply: Final[dict[str, OnReply]] = {}
         self._replies: Final[asyncio.Queue[tuple[OnReply, BridgeMessage]]] = asyncio.Queue(MAX_REPLIES)
         self._replying: asyncio.Task[None] | None = None

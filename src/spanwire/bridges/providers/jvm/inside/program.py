@@ -25,6 +25,7 @@ from spanwire.bridges.providers.jvm.inside.xa_connection import Branch, XaJmsCon
 from spanwire.model.errors import SpanwireError
 
 Request = tuple[Header, list[bytes]]
+PATIENCE_S: Final = 1.0  # seconds for a call under way before a close breaks it; a receive ends within SLICE_MS
 LOST: Final = (0, -7)  # codes of an XAException without a code, and XAER_RMFAIL
 
 
@@ -54,12 +55,24 @@ class ConnectionThread:
         self._output: Final = output
         self._requests: Final[SimpleQueue[Request | None]] = SimpleQueue()
         self._connection: JmsConnection | None = None
+        self._has_ended: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def put(self, header: Header, blobs: list[bytes]) -> None:
         """Add a request."""
         self._requests.put((header, blobs))
+        if header["do"] == "close":
+            threading.Thread(target=self._break, daemon=True).start()
+
+    def _break(self) -> None:
+        """Close the connection under a call that does not return, such as a send to a broker with a full disk.
+
+        Without it the messages of the connection would stay with it, and never return to the broker.
+        """
+        connection = self._connection
+        if not self._has_ended.wait(PATIENCE_S) and connection is not None:
+            connection.close()
 
     def cancel(self) -> None:
         """Let a receive return soon."""
@@ -88,6 +101,7 @@ class ConnectionThread:
                 answer.update(error=f"{type(error).__name__}: {one_line(str(error))}", is_lost=True)
             self._output.write(answer, answer_blobs)
             if header["do"] == "close":
+                self._has_ended.set()
                 return
 
     def _perform(self, header: Header, blobs: list[bytes]) -> Request:
