@@ -3,7 +3,8 @@
 A source receives, a target sends, and a `LocalTransaction` does both in one transaction of one broker. `XaSource`
 and `XaTarget` take part in a distributed transaction. All methods raise `JmsError` for a lost connection or a refusal.
 After an error the object is closed and never used again.
-`spanwire.bridges.providers` implements the ports; one conformance suite tests every provider.
+`spanwire.bridges.providers` implements the ports; one conformance suite tests every provider. The classes at the end
+refuse what a provider does not promise; no build compiles bridges, so they may be bases.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.provider_description import ProviderDescription
 from spanwire.model.destination import Destination
-from spanwire.model.errors import JmsError
+from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.model.ids import XaTransactionId
 
 
@@ -269,3 +270,39 @@ class Provider(Protocol):
     async def open_xa_target(self, target: Target) -> XaTarget:
         """Connect and produce. Only for a provider with XA."""
         ...
+
+
+class RefusingProvider:
+    """The transactions of a provider whose description promises none; a provider overrides those that it has."""
+
+    async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
+        """Fail: the description promises no local transactions."""
+        raise IllegalStateError(f"{type(self).__name__} has no local transactions")
+
+    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
+        """Fail: the description promises no distributed transactions."""
+        raise IllegalStateError(f"{type(self).__name__} has no distributed transactions")
+
+    async def open_xa_target(self, target: Target) -> XaTarget:
+        """Fail: the description promises no distributed transactions."""
+        raise IllegalStateError(f"{type(self).__name__} has no distributed transactions")
+
+
+class SourceWithoutReplies:
+    """The replies of a source whose provider promises none."""
+
+    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError(f"{type(self).__name__} sends no replies")
+
+
+class TargetWithoutReplies:
+    """The replies of a target whose provider promises none."""
+
+    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError(f"{type(self).__name__} has no queues for replies")
+
+    async def close_reply_queue(self, queue: Destination) -> None:
+        """Fail: the description promises no replies."""
+        raise IllegalStateError(f"{type(self).__name__} has no queues for replies")

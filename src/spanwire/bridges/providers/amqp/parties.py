@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError, PartlySentError
+from spanwire.bridges.ports import MessageRefusedError, PartlySentError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.amqp.connection import AmqpConnection, OtherQueueError, connect
 from spanwire.bridges.providers.amqp.coordinator import Coordinator
 from spanwire.bridges.providers.amqp.links import Outcome, Received, ReceiverLink, SenderLink, Subscription
@@ -24,7 +23,7 @@ from spanwire.bridges.providers.amqp.sections import MAX_MESSAGE
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.client.io.environment import Machine
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+from spanwire.model.errors import JmsError, MessageFormatError
 
 
 class Receiver:
@@ -71,7 +70,7 @@ class Receiver:
         await self.connection.close()
 
 
-class AmqpSource:
+class AmqpSource(SourceWithoutReplies):
     """A consumer with a connection of its own.
 
     An acknowledgement of AMQP has no answer. At RabbitMQ the attach of a link follows on the same session, which the
@@ -117,10 +116,6 @@ class AmqpSource:
         await self._receiver.send_dead_letter(cause)
         await self.acknowledge()
 
-    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider amqp sends no replies")
-
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         self._receiver.link.check()
@@ -130,7 +125,7 @@ class AmqpSource:
         await self._receiver.close()
 
 
-class AmqpTarget:
+class AmqpTarget(TargetWithoutReplies):
     """A producer with a separate connection."""
 
     def __init__(self, connection: AmqpConnection, target: Target, link: SenderLink) -> None:
@@ -144,14 +139,6 @@ class AmqpTarget:
         outcomes = await self._link.send(self._encoder.encode(messages))
         self._connection.check()
         raise_refusal(self._connection, outcomes)
-
-    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider amqp has no queues for replies")
-
-    async def close_reply_queue(self, queue: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider amqp has no queues for replies")
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import ProviderDescription
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
+from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, RefusingProvider
 from spanwire.bridges.providers.amqp.connection import address_of, connect
 from spanwire.bridges.providers.amqp.coordinator import Coordinator
 from spanwire.bridges.providers.amqp.parties import (
@@ -17,7 +17,7 @@ from spanwire.bridges.providers.amqp.parties import (
     open_receiver,
     open_sender,
 )
-from spanwire.model.errors import ConfigurationError, IllegalStateError
+from spanwire.model.errors import ConfigurationError
 
 DESCRIPTION: Final = ProviderDescription(
     name="amqp",
@@ -34,10 +34,9 @@ DESCRIPTION: Final = ProviderDescription(
     replies=False,
     atomic_batches=False,
 )
-NO_XA: Final = "the provider amqp has no distributed transactions"
 
 
-class AmqpProvider:
+class AmqpProvider(RefusingProvider):
     """Opens sources, targets and transactions at brokers of AMQP 1.0."""
 
     def describe(self) -> ProviderDescription:
@@ -93,11 +92,3 @@ class AmqpProvider:
         except BaseException:
             await connection.close()
             raise
-
-    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_XA)
-
-    async def open_xa_target(self, target: Target) -> XaTarget:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_XA)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
@@ -13,7 +12,7 @@ from pamqp.commands import Basic
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.amqp091.connecting import (
     EXCHANGE,
     MAX_REASON,
@@ -28,13 +27,12 @@ from spanwire.bridges.providers.amqp091.messages import bridge_message, dead_let
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.inbox import Inbox
 from spanwire.client.io.environment import Machine
-from spanwire.model.destination import Destination
-from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+from spanwire.model.errors import JmsError, MessageFormatError
 
 logger = logging.getLogger(__name__)
 
 
-class AmqpSource:
+class AmqpSource(SourceWithoutReplies):
     """A consumer with a separate connection, and cumulative acknowledgements."""
 
     def __init__(self, connection: AbstractConnection, channel: AbstractChannel, source: Source, credit: int) -> None:
@@ -116,10 +114,6 @@ class AmqpSource:
             await channel.close()
         await self.acknowledge()
 
-    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider amqp091 sends no replies")
-
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         self._inbox.check()
@@ -140,7 +134,7 @@ class AmqpSource:
         self._inbox.fail(JmsError(f"{self._place.shown}: the queue of {self._source.destination} was deleted"))
 
 
-class AmqpTarget:
+class AmqpTarget(TargetWithoutReplies):
     """A producer with publisher confirms, and a separate connection."""
 
     def __init__(self, connection: AbstractConnection, channel: AbstractChannel, target: Target) -> None:
@@ -196,14 +190,6 @@ class AmqpTarget:
             raise JmsError(f"{self._place.shown}: there is no queue {self._name}") from None
         except DeliveryError:
             raise JmsError(f"{self._place.shown}: the broker refused a message; is the queue full?") from None
-
-    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider amqp091 has no queues for replies")
-
-    async def close_reply_queue(self, queue: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider amqp091 has no queues for replies")
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""

@@ -6,10 +6,10 @@ from typing import Final
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
+from spanwire.bridges.ports import MessageSource, MessageTarget, RefusingProvider
 from spanwire.bridges.providers.amqp091.connecting import address_of, close, connect, translated
 from spanwire.bridges.providers.amqp091.parties import AmqpSource, AmqpTarget
-from spanwire.model.errors import ConfigurationError, IllegalStateError
+from spanwire.model.errors import ConfigurationError
 
 DESCRIPTION: Final = ProviderDescription(
     name="amqp091",
@@ -27,10 +27,9 @@ DESCRIPTION: Final = ProviderDescription(
     atomic_batches=False,
     largest_batch=MAX_CREDIT,
 )
-NO_TRANSACTIONS: Final = "AMQP 0-9-1 has no transactions of several queues"
 
 
-class Amqp091Provider:
+class Amqp091Provider(RefusingProvider):
     """Opens sources and targets at RabbitMQ."""
 
     def describe(self) -> ProviderDescription:
@@ -78,15 +77,3 @@ class Amqp091Provider:
             await close(connection)
             raise
         return opened
-
-    async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
-        """Fail: the description promises no local transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_target(self, target: Target) -> XaTarget:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
@@ -14,13 +14,12 @@ from aiokafka.errors import MessageSizeTooLargeError
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.inbox import Inbox
 from spanwire.bridges.providers.kafka.connecting import CLOSE_S, START_S, address_of, reason_of, settings_of, translated
 from spanwire.bridges.providers.kafka.messages import bridge_message, outgoing_record
-from spanwire.model.destination import Destination
-from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+from spanwire.model.errors import JmsError, MessageFormatError
 
 ANSWER_S: Final = 20.0  # seconds for a commit; without a limit the library waits for a lost cluster for good
 SESSION_MS: Final = 10_000  # milliseconds until the group goes on without a member that was killed
@@ -241,7 +240,7 @@ def size_of(value: bytes | None, key: bytes | None, headers: Sequence[tuple[str,
     return len(value or b"") + len(key or b"") + texts
 
 
-class KafkaSource:
+class KafkaSource(SourceWithoutReplies):
     """A consumer; acknowledgements commit offsets."""
 
     def __init__(self, source: Source, receiver: KafkaReceiver) -> None:
@@ -266,10 +265,6 @@ class KafkaSource:
         finally:
             await sender.close()
 
-    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider kafka sends no replies")
-
     def check(self) -> None:
         """Raise `JmsError` if the link is lost."""
         self._receiver.inbox.check()
@@ -279,7 +274,7 @@ class KafkaSource:
         await self._receiver.close()
 
 
-class KafkaTarget:
+class KafkaTarget(TargetWithoutReplies):
     """A producer; each batch is a transaction."""
 
     def __init__(self, sender: KafkaSender) -> None:
@@ -296,14 +291,6 @@ class KafkaTarget:
         except JmsError as error:
             self._failure = str(error)
             raise
-
-    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider kafka has no queues for replies")
-
-    async def close_reply_queue(self, queue: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider kafka has no queues for replies")
 
     def check(self) -> None:
         """Raise `JmsError` after a failed send.

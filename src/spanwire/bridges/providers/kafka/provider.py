@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import ProviderDescription
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
+from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, RefusingProvider
 from spanwire.bridges.providers.kafka.connecting import address_of
 from spanwire.bridges.providers.kafka.parties import (
     KafkaReceiver,
@@ -18,7 +18,7 @@ from spanwire.bridges.providers.kafka.parties import (
     own_transaction,
 )
 from spanwire.model.destination import Destination
-from spanwire.model.errors import ConfigurationError, IllegalStateError
+from spanwire.model.errors import ConfigurationError
 
 DESCRIPTION: Final = ProviderDescription(
     name="kafka",
@@ -34,11 +34,10 @@ DESCRIPTION: Final = ProviderDescription(
     selectors=False,
     replies=False,
 )
-NO_XA: Final = "Kafka has no distributed transactions"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
-class KafkaProvider:
+class KafkaProvider(RefusingProvider):
     """Opens sources, targets and transactions at a cluster of Apache Kafka."""
 
     def describe(self) -> ProviderDescription:
@@ -75,14 +74,6 @@ class KafkaProvider:
             await sender.close()
             raise
         return KafkaTransaction(source, receiver, sender)
-
-    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_XA)
-
-    async def open_xa_target(self, target: Target) -> XaTarget:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_XA)
 
 
 async def _receiver(source: Source, credit: int) -> KafkaReceiver:

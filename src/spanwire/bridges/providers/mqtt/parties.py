@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from paho.mqtt.client import MQTTMessage
@@ -11,18 +10,17 @@ from paho.mqtt.properties import Properties
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.mqtt.connection import MqttConnection
 from spanwire.bridges.providers.mqtt.messages import bridge_message, outgoing_packet
 from spanwire.client.io.environment import Machine
-from spanwire.model.destination import Destination
-from spanwire.model.errors import IllegalStateError, MessageFormatError
+from spanwire.model.errors import MessageFormatError
 
 COPIED: Final = ("PayloadFormatIndicator", "ContentType", "ResponseTopic", "CorrelationData")
 
 
-class MqttSource:
+class MqttSource(SourceWithoutReplies):
     """A subscription, durable with the session of a client id."""
 
     def __init__(self, connection: MqttConnection, source: Source) -> None:
@@ -72,10 +70,6 @@ class MqttSource:
         await self._connection.publish_all(last.topic + SUFFIX, [(last.payload, copy)])
         await self.acknowledge()
 
-    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider mqtt sends no replies")
-
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         self._connection.check()
@@ -85,7 +79,7 @@ class MqttSource:
         await self._connection.close()
 
 
-class MqttTarget:
+class MqttTarget(TargetWithoutReplies):
     """A publisher of one topic."""
 
     def __init__(self, connection: MqttConnection, target: Target) -> None:
@@ -103,14 +97,6 @@ class MqttTarget:
             except MessageFormatError as error:
                 raise MessageRefusedError(index, str(error)) from None
         await self._connection.publish_all(self._topic, packets)
-
-    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider mqtt has no queues for replies")
-
-    async def close_reply_queue(self, queue: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider mqtt has no queues for replies")
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""

@@ -6,11 +6,11 @@ from typing import Final
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
+from spanwire.bridges.ports import MessageSource, MessageTarget, RefusingProvider
 from spanwire.bridges.providers.mqtt.connection import SHARED, MqttConnection, address_of
 from spanwire.bridges.providers.mqtt.parties import MqttSource, MqttTarget
 from spanwire.model.destination import Destination
-from spanwire.model.errors import ConfigurationError, IllegalStateError
+from spanwire.model.errors import ConfigurationError
 
 DESCRIPTION: Final = ProviderDescription(
     name="mqtt",
@@ -28,12 +28,11 @@ DESCRIPTION: Final = ProviderDescription(
     atomic_batches=False,
     largest_batch=MAX_CREDIT,
 )
-NO_TRANSACTIONS: Final = "MQTT has no transactions"
 WILDCARDS: Final = ("#", "+")
 TARGET_CREDIT: Final = 20  # messages that the broker may send to a target, which subscribes to nothing
 
 
-class MqttProvider:
+class MqttProvider(RefusingProvider):
     """Opens sources and targets at brokers of MQTT 5."""
 
     def describe(self) -> ProviderDescription:
@@ -73,18 +72,6 @@ class MqttProvider:
         connection = MqttConnection(target.factory, None, False, TARGET_CREDIT)
         await connection.open()
         return MqttTarget(connection, target)
-
-    async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
-        """Fail: the description promises no local transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_target(self, target: Target) -> XaTarget:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
 
 
 def check_topic(destination: Destination) -> None:

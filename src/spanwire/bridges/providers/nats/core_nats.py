@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from nats.aio.msg import Msg
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.nats.connecting import NatsConnection, translated
 from spanwire.bridges.providers.nats.messages import bridge_message, outgoing_message
-from spanwire.model.destination import Destination
-from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+from spanwire.model.errors import JmsError, MessageFormatError
 
 MAX_WAITING: Final = 10_000  # messages in the inbox; core NATS has no credit that would hold others back
 
 logger = logging.getLogger(__name__)
 
 
-class CoreSource:
+class CoreSource(SourceWithoutReplies):
     """A subscription; what comes while the bridge is away is lost."""
 
     def __init__(self, source: Source) -> None:
@@ -64,10 +62,6 @@ class CoreSource:
             await self._connection.publish(last.subject + SUFFIX, last.data, headers=(last.headers or {}) | notes)
         await self._connection.flushed()
 
-    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider nats-core sends no replies")
-
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         self._inbox.check()
@@ -86,7 +80,7 @@ class CoreSource:
         self._inbox.put(message, len(message.data))
 
 
-class CoreTarget:
+class CoreTarget(TargetWithoutReplies):
     """A publisher to one subject. A message counts as sent when the server has read it."""
 
     def __init__(self, target: Target) -> None:
@@ -112,14 +106,6 @@ class CoreTarget:
                 await self._connection.publish(self._subject, body, headers=headers)
         await self._connection.flushed()
         self.check()
-
-    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider nats-core has no queues for replies")
-
-    async def close_reply_queue(self, queue: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider nats-core has no queues for replies")
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""

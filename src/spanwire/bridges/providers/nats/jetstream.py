@@ -7,7 +7,6 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from nats.aio.msg import Msg
@@ -16,7 +15,7 @@ from nats.js.api import ConsumerInfo, PubAck
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.nats.connecting import ANSWER_S, CLOSE_S, NatsConnection, reason_of, translated
@@ -34,8 +33,7 @@ from spanwire.bridges.providers.nats.streams import (
     create_dead_letters,
     stream_of,
 )
-from spanwire.model.destination import Destination
-from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+from spanwire.model.errors import JmsError, MessageFormatError
 
 PULL_S: Final = 30.0  # seconds of one request for messages
 NANOSECONDS: Final = 1_000_000_000  # of one second, the unit of JetStream
@@ -53,7 +51,7 @@ IN_WORK: Final = b"+WPI"
 logger = logging.getLogger(__name__)
 
 
-class NatsSource:
+class NatsSource(SourceWithoutReplies):
     """A consumer of a stream that asks for messages, within the credit. One request is open at a time."""
 
     def __init__(self, source: Source, credit: int) -> None:
@@ -137,10 +135,6 @@ class NatsSource:
             await context_of(self._connection).publish(subject, last.data, headers=headers)
         await self.acknowledge()
 
-    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider nats sends no replies")
-
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         self._inbox.check()
@@ -220,7 +214,7 @@ class NatsSource:
                 return
 
 
-class NatsTarget:
+class NatsTarget(TargetWithoutReplies):
     """A publisher to one subject; the stream acknowledges each message."""
 
     def __init__(self, target: Target) -> None:
@@ -261,14 +255,6 @@ class NatsTarget:
             for future in waiting:
                 future.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
-
-    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider nats has no queues for replies")
-
-    async def close_reply_queue(self, queue: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider nats has no queues for replies")
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""

@@ -7,11 +7,11 @@ from typing import Final, TypeVar
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
+from spanwire.bridges.ports import MessageSource, MessageTarget, RefusingProvider
 from spanwire.bridges.providers.nats.connecting import address_of, check_subject
 from spanwire.bridges.providers.nats.core_nats import CoreSource, CoreTarget
 from spanwire.bridges.providers.nats.jetstream import NatsSource, NatsTarget
-from spanwire.model.errors import ConfigurationError, IllegalStateError
+from spanwire.model.errors import ConfigurationError
 
 End = TypeVar("End", NatsSource, NatsTarget, CoreSource, CoreTarget)
 
@@ -43,11 +43,10 @@ CORE_DESCRIPTION: Final = ProviderDescription(
     largest_batch=MAX_CREDIT,
     acknowledgements=False,
 )
-NO_TRANSACTIONS: Final = "NATS has no transactions"
 CONSUMER: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")  # names that every server takes
 
 
-class NatsProvider:
+class NatsProvider(RefusingProvider):
     """Opens sources and targets at streams of JetStream."""
 
     def describe(self) -> ProviderDescription:
@@ -77,18 +76,6 @@ class NatsProvider:
     async def open_target(self, target: Target) -> MessageTarget:
         """Connect, and find the stream."""
         return await opened(NatsTarget(target))
-
-    async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
-        """Fail: the description promises no local transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_target(self, target: Target) -> XaTarget:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
 
 
 class CoreNatsProvider(NatsProvider):

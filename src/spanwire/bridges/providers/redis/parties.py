@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.redis.connection import (
@@ -22,8 +21,7 @@ from spanwire.bridges.providers.redis.connection import (
     RedisConnection,
 )
 from spanwire.bridges.providers.redis.messages import Fields, bridge_message, outgoing_fields, size_of
-from spanwire.model.destination import Destination
-from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+from spanwire.model.errors import JmsError, MessageFormatError
 
 READ_COUNT: Final = 50  # entries of one read; Redis has no limit by bytes
 BLOCK_MS: Final = 500  # milliseconds of one read without an entry
@@ -55,7 +53,7 @@ logger = logging.getLogger(__name__)
 Entry = tuple[str, Fields, bool]  # id, fields, and whether it was delivered before
 
 
-class RedisSource:
+class RedisSource(SourceWithoutReplies):
     """A consumer of a group. It reads over one connection, and acknowledges over another."""
 
     def __init__(self, source: Source, credit: int) -> None:
@@ -177,10 +175,6 @@ class RedisSource:
         await self._requests.transact([tuple(words), self._acknowledgement(received)])
         self._forget(received)
 
-    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider redis sends no replies")
-
     def check(self) -> None:
         """Raise `JmsError` if a connection is lost."""
         self._inbox.check()
@@ -224,7 +218,7 @@ class RedisSource:
         await self._requests.ask("EVAL", REMOVE, 1, self._stream, self._group, name)
 
 
-class RedisTarget:
+class RedisTarget(TargetWithoutReplies):
     """A producer; each batch is a transaction of the server."""
 
     def __init__(self, target: Target) -> None:
@@ -253,14 +247,6 @@ class RedisTarget:
             except MessageFormatError as error:
                 raise MessageRefusedError(index, str(error)) from None
         await self._connection.transact(requests)
-
-    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider redis has no queues for replies")
-
-    async def close_reply_queue(self, queue: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider redis has no queues for replies")
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""

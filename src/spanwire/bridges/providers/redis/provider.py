@@ -6,11 +6,11 @@ from typing import Final, TypeVar
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
+from spanwire.bridges.ports import MessageSource, MessageTarget, RefusingProvider
 from spanwire.bridges.providers.redis.connection import address_of
 from spanwire.bridges.providers.redis.parties import RedisSource, RedisTarget
 from spanwire.model.destination import Destination
-from spanwire.model.errors import ConfigurationError, IllegalStateError
+from spanwire.model.errors import ConfigurationError
 
 End = TypeVar("End", RedisSource, RedisTarget)
 
@@ -28,10 +28,9 @@ DESCRIPTION: Final = ProviderDescription(
     replies=False,
     largest_batch=MAX_CREDIT,
 )
-NO_TRANSACTIONS: Final = "a bridge uses no transactions of Redis but those of a batch"
 
 
-class RedisProvider:
+class RedisProvider(RefusingProvider):
     """Opens sources and targets at streams of Redis."""
 
     def describe(self) -> ProviderDescription:
@@ -59,18 +58,6 @@ class RedisProvider:
     async def open_target(self, target: Target) -> MessageTarget:
         """Connect."""
         return await opened(RedisTarget(target))
-
-    async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
-        """Fail: the description promises no local transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_target(self, target: Target) -> XaTarget:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
 
 
 async def opened(end: End) -> End:

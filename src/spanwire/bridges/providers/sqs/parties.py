@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, cause_text
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.sqs.connection import CLOSE_S, SqsConnection
@@ -22,8 +22,7 @@ from spanwire.bridges.providers.sqs.messages import (
     size_of,
     texts_of,
 )
-from spanwire.model.destination import Destination
-from spanwire.model.errors import IllegalStateError, JmsError, MessageFormatError
+from spanwire.model.errors import JmsError, MessageFormatError
 
 MAX_BATCH: Final = 10  # messages of one request
 POLL_S: Final = 2  # seconds of one request without a message; a close waits for it, so that no message goes nowhere
@@ -37,7 +36,7 @@ REFUSALS: Final = ("InvalidParameterValue", "InvalidMessageContents", "InvalidAt
 logger = logging.getLogger(__name__)
 
 
-class SqsSource:
+class SqsSource(SourceWithoutReplies):
     """A consumer of a queue. Messages without an acknowledgement stay invisible to others."""
 
     def __init__(self, source: Source, credit: int) -> None:
@@ -131,10 +130,6 @@ class SqsSource:
         await self._connection.ask("send_message", QueueUrl=url, **entry)
         await self.acknowledge()
 
-    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider sqs sends no replies")
-
     def check(self) -> None:
         """Raise `JmsError` after a failure."""
         self._inbox.check()
@@ -172,7 +167,7 @@ class SqsSource:
                 await self._connection.ask("change_message_visibility_batch", QueueUrl=self._url, Entries=entries)
 
 
-class SqsTarget:
+class SqsTarget(TargetWithoutReplies):
     """A producer of one queue."""
 
     def __init__(self, target: Target) -> None:
@@ -220,14 +215,6 @@ class SqsTarget:
                 raise MessageRefusedError(places[start + index], str(self._connection.error_of(refused[index])))
             start += len(batch)
         self._stored = []
-
-    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider sqs has no queues for replies")
-
-    async def close_reply_queue(self, queue: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider sqs has no queues for replies")
 
     def check(self) -> None:
         """Raise `JmsError` after a failure."""

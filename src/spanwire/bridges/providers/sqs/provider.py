@@ -7,11 +7,11 @@ from typing import Final, TypeVar
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
+from spanwire.bridges.ports import MessageSource, MessageTarget, RefusingProvider
 from spanwire.bridges.providers.sqs.connection import address_of
 from spanwire.bridges.providers.sqs.parties import SqsSource, SqsTarget, dead_letters_of
 from spanwire.model.destination import Destination
-from spanwire.model.errors import ConfigurationError, IllegalStateError
+from spanwire.model.errors import ConfigurationError
 
 End = TypeVar("End", SqsSource, SqsTarget)
 
@@ -30,12 +30,11 @@ DESCRIPTION: Final = ProviderDescription(
     atomic_batches=False,
     largest_batch=MAX_CREDIT,
 )
-NO_TRANSACTIONS: Final = "SQS has no transactions"
 MAX_NAME: Final = 80  # characters of the name of a queue
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
 
 
-class SqsProvider:
+class SqsProvider(RefusingProvider):
     """Opens sources and targets at queues of SQS."""
 
     def describe(self) -> ProviderDescription:
@@ -67,18 +66,6 @@ class SqsProvider:
     async def open_target(self, target: Target) -> MessageTarget:
         """Connect."""
         return await opened(SqsTarget(target))
-
-    async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
-        """Fail: the description promises no local transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
-
-    async def open_xa_target(self, target: Target) -> XaTarget:
-        """Fail: the description promises no distributed transactions."""
-        raise IllegalStateError(NO_TRANSACTIONS)
 
 
 async def opened(end: End) -> End:

@@ -6,18 +6,17 @@ transactions are no more than a delay: there each message has a receipt of its o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from spanwire.bridges.model.definition import Source
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.stomp.connection import Headers, StompConnection
 from spanwire.bridges.providers.stomp.messages import bridge_message, dead_letter_frame, send_frame
 from spanwire.client.io.environment import Machine
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.errors import ConfigurationError, IllegalStateError, MessageFormatError
+from spanwire.model.errors import ConfigurationError, MessageFormatError
 from spanwire.protocols.stomp.bodies.transformation import JSON, TRANSFORMATION
 from spanwire.protocols.stomp.codec.frames import ABORT, ACK, BEGIN, COMMIT, SUBSCRIBE, Frame
 from spanwire.protocols.stomp.destinations import destination_text
@@ -121,7 +120,7 @@ class StompSender:
         return frames
 
 
-class StompSource:
+class StompSource(SourceWithoutReplies):
     """A subscription with a separate connection."""
 
     def __init__(self, connection: StompConnection, receiver: StompReceiver) -> None:
@@ -140,10 +139,6 @@ class StompSource:
         """Move the last message to the dead letter queue."""
         await self._receiver.dead_letter(cause)
 
-    async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider stomp sends no replies")
-
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
         self._connection.inbox.check()
@@ -153,7 +148,7 @@ class StompSource:
         await self._connection.close()
 
 
-class StompTarget:
+class StompTarget(TargetWithoutReplies):
     """A producer with a separate connection."""
 
     def __init__(self, connection: StompConnection, destination: Destination) -> None:
@@ -186,14 +181,6 @@ class StompTarget:
                 await future
         finally:
             self._connection.forget(receipts)
-
-    async def open_reply_queue(self, on_reply: Callable[[BridgeMessage], Awaitable[None]]) -> Destination:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider stomp has no queues for replies")
-
-    async def close_reply_queue(self, queue: Destination) -> None:
-        """Fail: the description promises no replies."""
-        raise IllegalStateError("the provider stomp has no queues for replies")
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""

@@ -6,11 +6,11 @@ from typing import Final
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
-from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
+from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, RefusingProvider
 from spanwire.bridges.providers.addresses import Scheme, context_of, place_of
 from spanwire.bridges.providers.stomp.connection import StompConnection, connect
 from spanwire.bridges.providers.stomp.parties import StompReceiver, StompSource, StompTarget, StompTransaction
-from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError
+from spanwire.model.errors import ConfigurationError, JmsError
 
 SCHEMES: Final = {"stomp": Scheme(61613, False), "stomp+ssl": Scheme(61614, True)}
 DESCRIPTION: Final = ProviderDescription(
@@ -32,7 +32,7 @@ DESCRIPTION: Final = ProviderDescription(
 )
 
 
-class StompProvider:
+class StompProvider(RefusingProvider):
     """Opens sources, targets and transactions at ActiveMQ Classic, Artemis, Spanwire and RabbitMQ."""
 
     def describe(self) -> ProviderDescription:
@@ -75,14 +75,6 @@ class StompProvider:
                 "RabbitMQ has no transactions that survive a crash, which ONCE_AND_ONLY_ONCE needs; use DUPLICATES_OK"
             )
         return StompTransaction(connection, receiver, target.destination)
-
-    async def open_xa_source(self, source: Source, credit: int) -> XaSource:
-        """Fail: STOMP has no distributed transactions."""
-        raise IllegalStateError("STOMP has no distributed transactions")
-
-    async def open_xa_target(self, target: Target) -> XaTarget:
-        """Fail: STOMP has no distributed transactions."""
-        raise IllegalStateError("STOMP has no distributed transactions")
 
 
 async def _connect(end: Source | Target) -> StompConnection:
