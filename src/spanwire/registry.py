@@ -161,7 +161,7 @@ STARTTLS_CONNECTION: Final = "spanwire.transports.starttls:StartTlsConnection"
 FILTERED_BROKER: Final = "spanwire.broker.plugins.filtered_broker:FilteredBroker"
 BRIDGE_CHILD: Final = "spanwire.service.children.bridge_process:BridgeChildProcess"
 BRIDGE_BEANS: Final = "spanwire.service.config.interpretation.jms_bridges:bridges_beside"
-JAR_OBSTACLES: Final = "spanwire.bridges.running.jars:jar_obstacles"
+JAR_OBSTACLES: Final = "spanwire.bridges.jars:jar_obstacles"
 CONVERTOR_OBSTACLES: Final = "spanwire.bridges.running.convertors:convertor_obstacles"
 PLUG_IN: Final = "spanwire.broker.plugins.plugins:plug_in"
 

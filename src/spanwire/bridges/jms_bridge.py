@@ -25,10 +25,10 @@ from typing import Final, Self
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.files.parameters import bridge_of, factory_of
+from spanwire.bridges.jars import with_jars
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.running.convertors import NO_CONVERTORS
 from spanwire.bridges.running.hosted import HostedBridges
-from spanwire.bridges.running.jars import with_jars
 from spanwire.bridges.running.process import check_bridge, opener_with
 from spanwire.bridges.xa.opening import open_decision_log
 from spanwire.client.io.environment import Machine

@@ -12,6 +12,7 @@ import pytest
 
 from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.files.definition_json import definition_of, plain_definition
+from spanwire.bridges.jars import MAX_JARS, jar_obstacles, with_jars
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.route_definition import Definition
@@ -27,7 +28,6 @@ from spanwire.bridges.providers.jvm.frames import (
 from spanwire.bridges.providers.jvm.inside.java import OPTIONS
 from spanwire.bridges.providers.jvm.inside.jms_messages import encoded_properties
 from spanwire.bridges.providers.jvm.provider import JvmProvider
-from spanwire.bridges.running.jars import MAX_JARS, jar_obstacles, with_jars
 from spanwire.model.errors import ConfigurationError, JmsError, MessageFormatError
 from spanwire.model.secret import Secret
 from spanwire.routes.readers.placeholders import Placeholders

@@ -14,6 +14,7 @@ from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.files.definition_json import definition_of, plain_definition
 from spanwire.bridges.files.route_bridges import bridges_of
+from spanwire.bridges.jars import with_jars
 from spanwire.bridges.model.definition import BridgeDefinition, ConnectionFactory, Source, Target
 from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.model.message import BridgeMessage
@@ -21,7 +22,6 @@ from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDesc
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.steps import DropTemporaryReplyTo
 from spanwire.bridges.ports import PartlySentError, Provider
-from spanwire.bridges.running.jars import with_jars
 from spanwire.bridges.running.process import check_bridge
 from spanwire.bridges.running.route_link import route_opener
 from spanwire.bridges.running.runner import BridgeRunner

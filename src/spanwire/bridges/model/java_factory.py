@@ -11,7 +11,7 @@ from spanwire.model.secret import Secret
 class JavaFactory:
     """A class with bean properties, or a name in a JNDI environment, and the jars of both.
 
-    ``jars`` are absolute paths, or names in the directory of ``--jars`` until `spanwire.bridges.running.jars` has found
+    ``jars`` are absolute paths, or names in the directory of ``--jars`` until `spanwire.bridges.jars` has found
     them; until then an empty tuple means all jars of the directory.
     """
 

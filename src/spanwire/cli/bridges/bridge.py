@@ -16,11 +16,11 @@ from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.files.bridge_beans import has_bridge_beans, read_bridge_beans
 from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.files.route_bridges import bridges_of
+from spanwire.bridges.jars import with_jars
 from spanwire.bridges.model.diagram import diagram
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import route_diagram
 from spanwire.bridges.running.convertors import Convertors, convertor_obstacles
-from spanwire.bridges.running.jars import with_jars
 from spanwire.bridges.running.process import BridgeProcess, check_bridge
 from spanwire.bridges.running.tracing import bridge_traces
 from spanwire.cli.arguments import Command, Parser, log_options, run_command

@@ -20,12 +20,12 @@ from typing import Any, Final
 
 from spanwire.bridges.files.changed_parameters import parameters_of, with_parameters
 from spanwire.bridges.files.definition_json import plain_definition
+from spanwire.bridges.jars import with_jars
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import place
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import source_text, targets_text
 from spanwire.bridges.model.this_broker import reached_at, uses_this_broker
-from spanwire.bridges.running.jars import with_jars
 from spanwire.broker.dispatch.broker_context import BrokerContext, StepReceiver
 from spanwire.logs.children import ChildLines
 from spanwire.management.questions.bridged_marks import BridgeTarget

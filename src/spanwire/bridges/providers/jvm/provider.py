@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from spanwire.bridges.jars import DIRECTORY, JAR
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.provider_description import ProviderDescription
 from spanwire.bridges.owned_files import check_directory, check_file
@@ -15,7 +16,6 @@ from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarge
 from spanwire.bridges.providers.jvm.connections import HostConnection, JvmConnection, JvmTarget
 from spanwire.bridges.providers.jvm.host import JvmHost
 from spanwire.bridges.providers.jvm.xa_connections import JvmXaSource, JvmXaTarget
-from spanwire.bridges.running.jars import DIRECTORY, JAR
 from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
@@ -105,7 +105,7 @@ def _check(factory: ConnectionFactory) -> None:
 def _host(factory: ConnectionFactory) -> JvmHost:
     assert factory.java is not None
     if not factory.java.jars or not all(jar.startswith("/") for jar in factory.java.jars):
-        raise ConfigurationError("the jars of the JMS provider are not found yet; see spanwire.bridges.running.jars")
+        raise ConfigurationError("the jars of the JMS provider are not found yet; see spanwire.bridges.jars")
     hosts = _hosts.setdefault(asyncio.get_running_loop(), {})
     host = hosts.get(factory.java.jars)
     if host is None or host.has_ended:
