@@ -22,7 +22,10 @@ PASSWORD: Final = "right-word"
 class SqsProcess:
     """A server that runs while the block does."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, certificate: Path | None = None) -> None:
+        """With a file of key and certificate the server speaks TLS; ``trust`` is what our own client trusts then."""
+        self.certificate: Final = certificate
+        self.trust: Path | None = None
         self._directory: Final = directory
         self.port: Final = free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -49,6 +52,8 @@ class SqsProcess:
         log = self._directory / "log"
         with log.open("ab") as output:
             command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            if self.certificate is not None:
+                command += ["-s", "-c", str(self.certificate), "-k", str(self.certificate)]
             self._process = subprocess.Popen(command, stdout=output, stderr=output)
         await_start(self._process, lambda: is_listening(self.port), self.kill, log, START_TIMEOUT_S)
 
@@ -64,7 +69,8 @@ class SqsProcess:
         return boto3.client(
             "sqs",
             region_name=REGION,
-            endpoint_url=f"http://127.0.0.1:{self.port}",
+            endpoint_url=f"{'http' if self.certificate is None else 'https'}://127.0.0.1:{self.port}",
+            verify=None if self.trust is None else str(self.trust),
             aws_access_key_id=USER,
             aws_secret_access_key=PASSWORD,
         )

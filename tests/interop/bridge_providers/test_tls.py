@@ -26,6 +26,9 @@ from tests.support.rabbit_client import RabbitClient
 from tests.support.rabbitmq import RabbitProcess
 from tests.support.redis_server import PASSWORD as REDIS_PASSWORD
 from tests.support.redis_server import RedisProcess
+from tests.support.sqs_server import PASSWORD as SQS_PASSWORD
+from tests.support.sqs_server import REGION, SqsProcess
+from tests.support.sqs_server import USER as SQS_USER
 
 NAME: Final = "bridges-over-tls"
 Factory = Callable[..., ConnectionFactory]
@@ -40,6 +43,7 @@ class Secured:
         self._name: Final = name
         self._address: Final = (scheme, port)
         self._login: Final = (user, Secret(password))
+        self.verifies_always: Final = name == "sqs"  # its library has no way to skip the name of the host alone
 
     def source(self, factory: ConnectionFactory) -> Source:
         """The destination as a source; a stream of Redis needs a group."""
@@ -49,6 +53,8 @@ class Secured:
         """The connection factory, with the certificate of an authority that it trusts."""
         scheme, port = self._address
         store = None if trust is None else str(trust)
+        if self._name == "sqs":
+            options = f"?region={REGION}"
         url = f"{scheme}://{host}:{port}{options}"
         return ConnectionFactory(url, *self._login, trust_store=store, provider=self._name)
 
@@ -99,6 +105,14 @@ def redis_stream(redis: RedisProcess) -> Secured:
     return Secured("redis", "rediss", redis.secure_port, "default", REDIS_PASSWORD, TOPIC)
 
 
+@pytest.fixture
+def sqs_queue(certificate: Path, trust: Path, tmp_path: Path) -> Iterator[Secured]:
+    with SqsProcess(tmp_path, certificate) as server:
+        server.trust = trust
+        server.create(NAME)
+        yield Secured("sqs", "sqs+ssl", server.port, SQS_USER, SQS_PASSWORD)
+
+
 @pytest.fixture(
     params=[
         "stomp",
@@ -107,6 +121,7 @@ def redis_stream(redis: RedisProcess) -> Secured:
         "mqtt",
         "nats_stream",
         "redis_stream",
+        "sqs_queue",
         pytest.param("amqp_artemis", marks=pytest.mark.long),
     ]
 )
@@ -125,6 +140,8 @@ def trust(authority: Authority, tmp_path: Path) -> Path:
 def test_a_message_goes_to_the_broker_and_back_over_tls(secured: Secured, trust: Path) -> None:
     async def scenario() -> None:
         unverified = secured.factory(trust, "localhost", "?verifyHostName=false")
+        if secured.verifies_always:
+            unverified = secured.factory(trust)
         for text, factory in (("one", secured.factory(trust)), ("two", unverified)):
             source = await secured.provider.open_source(secured.source(factory), CREDIT)
             target = await secured.provider.open_target(Target(factory, secured.destination))

@@ -155,6 +155,34 @@ def test_a_message_that_the_queue_refuses_is_named_and_the_others_are_stored_onc
     run(scenario)
 
 
+def test_no_message_of_a_group_is_sent_before_a_refused_one_of_it_is_out_of_the_way() -> None:
+    stored: list[str] = []
+    requests: list[list[str]] = []
+
+    async def send(**words: Any) -> dict[str, Any]:
+        bodies = [entry["MessageBody"] for entry in words["Entries"]]
+        requests.append(bodies)
+        stored.extend(body for body in bodies if body != "wrong")
+        return {"Failed": [{"Id": str(bodies.index("wrong")), **TOO_LARGE}] if "wrong" in bodies else []}
+
+    async def scenario() -> None:
+        party = SqsTarget(Target(FACTORY, Destination(QUEUE, "q.fifo")))
+        party._connection._client = SimpleNamespace(send_message_batch=send)
+        batch = messages("a1", "wrong", "a3", "b1", "b2", "b3", "a4")
+        for message in batch:
+            message.group_id = "b" if message.message_id.startswith("b") else "a"
+        with pytest.raises(MessageRefusedError) as refused:
+            await party.send(batch)
+        assert refused.value.index == 1
+        assert requests == [["a1", "b1"], ["wrong", "b2"]]
+        del batch[1]
+        await party.send(batch)
+        assert [text for text in stored if text.startswith("a")] == ["a1", "a3", "a4"]
+        assert [text for text in stored if text.startswith("b")] == ["b1", "b2", "b3"]
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("fault", [{"SenderFault": False}, {"Code": "KMS.AccessDenied"}, {"Code": "RequestThrottled"}])
 def test_a_fault_of_the_queue_is_none_of_a_message(fault: dict[str, Any]) -> None:
     async def send(**_: object) -> dict[str, Any]:

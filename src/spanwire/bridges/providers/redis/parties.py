@@ -25,6 +25,7 @@ from spanwire.model.errors import JmsError, MessageFormatError
 
 READ_COUNT: Final = 50  # entries of one read; Redis has no limit by bytes
 BLOCK_MS: Final = 500  # milliseconds of one read without an entry
+READ_END_S: Final = BLOCK_MS / 1_000 + 0.5  # seconds of a close for the read under way
 ROOM_S: Final = 0.01  # seconds between two looks for room in the inbox
 SHARE: Final = 3  # parts of the time for a take-over in which a bridge says once that entries are in work
 NAME_BYTES: Final = 8  # of the random part of a consumer's name
@@ -98,8 +99,10 @@ class RedisSource(SourceWithoutReplies):
         look_at = 0.0
         clock = asyncio.get_running_loop()
         while not self._is_closing:
-            while (free := self._credit - len(self._held)) <= 0 or self._octets >= MAX_OCTETS:
+            free = self._credit - len(self._held)
+            if free <= 0 or self._octets >= MAX_OCTETS:
                 await asyncio.sleep(ROOM_S)
+                continue
             count = min(free, READ_COUNT)
             if clock.time() >= look_at:
                 if not await self._take_over(count):
@@ -181,10 +184,16 @@ class RedisSource(SourceWithoutReplies):
         self._requests.check()
 
     async def close(self) -> None:
-        """Give entries without an acknowledgement back, and close the connections."""
+        """Give entries without an acknowledgement back, and close the connections.
+
+        The read under way is awaited: the server has perhaps assigned entries to this consumer that are on their way.
+        """
         self._is_closing = True
-        for task in self._tasks:
+        for task in self._tasks[1:]:
             task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks[:1], timeout=READ_END_S)
+            self._tasks[0].cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._reads.close()
         with contextlib.suppress(JmsError, TimeoutError):

@@ -33,6 +33,8 @@ FIFO: Final = ".fifo"  # end of the names of queues that keep the order
 SUFFIX: Final = "-DLQ"  # behind the name of the source; SQS takes no dots
 REFUSALS: Final = ("InvalidParameterValue", "InvalidMessageContents", "InvalidAttributeValue")  # faults of a message
 
+Placed = tuple[int, dict[str, Any]]  # the place of a message in the batch, and its entry of a request
+
 logger = logging.getLogger(__name__)
 
 
@@ -185,35 +187,35 @@ class SqsTarget(TargetWithoutReplies):
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send messages in requests of ten at most, and wait for the answers. A FIFO queue drops one that it has.
 
+        A request to a FIFO queue has one message of each group, because the queue may refuse one message of a request
+        and store others behind it.
+
         The batch after a refusal may be the same one without the refused message: what is stored is not sent again.
         """
         known = {id(message) for message in self._stored}
-        places: list[int] = []
-        outgoing: list[dict[str, Any]] = []
+        is_fifo = self._queue.endswith(FIFO)
+        outgoing: list[Placed] = []
         for index, message in enumerate(messages):
             if id(message) in known:
                 continue
             try:
-                outgoing.append(outgoing_message(message, self._queue.endswith(FIFO), self._max_bytes))
+                outgoing.append((index, outgoing_message(message, is_fifo, self._max_bytes)))
             except MessageFormatError as error:
                 raise MessageRefusedError(index, str(error)) from None
-            places.append(index)
-        start = 0
-        for batch in sized_batches(outgoing):
-            entries = [{"Id": str(index), **entry} for index, entry in enumerate(batch)]
+        sent: list[int] = []
+        for batch in sized_batches(outgoing) if not is_fifo else ordered_batches(outgoing):
+            entries = [{"Id": str(index), **entry} for index, (_, entry) in enumerate(batch)]
             answer = await self._connection.ask("send_message_batch", QueueUrl=self._url, Entries=entries)
             refused = {int(failed["Id"]): failed for failed in answer.get("Failed") or ()}
             for failed in refused.values():
                 if not is_refusal(failed):
                     raise self._connection.error_of(failed)
             if refused:
-                done = [
-                    place for index, place in enumerate(places[: start + len(batch)]) if index - start not in refused
-                ]
-                self._stored += [messages[place] for place in done]
+                sent += [place for index, (place, _) in enumerate(batch) if index not in refused]
+                self._stored += [messages[place] for place in sent]
                 index = min(refused)
-                raise MessageRefusedError(places[start + index], str(self._connection.error_of(refused[index])))
-            start += len(batch)
+                raise MessageRefusedError(batch[index][0], str(self._connection.error_of(refused[index])))
+            sent += [place for place, _ in batch]
         self._stored = []
 
     def check(self) -> None:
@@ -241,16 +243,31 @@ def batches(receipts: list[str]) -> Iterator[list[str]]:
         yield receipts[start : start + MAX_BATCH]
 
 
-def sized_batches(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def ordered_batches(entries: list[Placed]) -> Iterator[list[Placed]]:
+    """Divide into requests with one message of each group: the first ones of all groups, then the second ones."""
+    rounds: list[list[Placed]] = []
+    counts: dict[str, int] = {}
+    for placed in entries:
+        group = placed[1]["MessageGroupId"]
+        number = counts.get(group, 0)
+        counts[group] = number + 1
+        if number == len(rounds):
+            rounds.append([])
+        rounds[number].append(placed)
+    for one in rounds:
+        yield from sized_batches(one)
+
+
+def sized_batches(entries: list[Placed]) -> Iterator[list[Placed]]:
     """Divide into requests, each within the limits of number and bytes."""
-    batch: list[dict[str, Any]] = []
+    batch: list[Placed] = []
     octets = 0
-    for entry in entries:
-        size = size_of(entry)
+    for placed in entries:
+        size = size_of(placed[1])
         if batch and (len(batch) >= MAX_BATCH or octets + size > MAX_BYTES):
             yield batch
             batch, octets = [], 0
-        batch.append(entry)
+        batch.append(placed)
         octets += size
     if batch:
         yield batch
