@@ -323,6 +323,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     },
     "service.children.bridge_process": {
         "%s": "bridges-without-connector",
+        "bridges do not start: %s%s: %s": "bridges-without-connector",
         "the process of the bridges: %s": "bridge-process-error",
     },
     "service.children.deployments": {

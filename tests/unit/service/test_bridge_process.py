@@ -157,7 +157,22 @@ def test_a_broker_without_a_suitable_connector_starts_no_child(caplog: pytest.Lo
     process = process_of(ENDS, None)
     process.start(connectors(listening("127.0.0.1", "stomp")))  # outside of a loop, where nothing could be started
     assert "this broker has no OpenWire connector without TLS" in caplog.text
+    assert "bridges do not start: b: this broker has no OpenWire connector" in caplog.text
     assert "no OpenWire connector" in str(process.rows()[0]["last_error"])
+
+
+def test_without_a_connector_the_bridges_between_other_brokers_start_with_the_broker() -> None:
+    async def scenario() -> None:
+        command = [sys.executable, "-c", CHILD.replace("MORE", ENDS)]
+        process = BridgeChildProcess([bridge(), bridge("far", "tcp://far:1")], None, command=command, stop_s=WAIT_S)
+        process.start(connectors(listening("127.0.0.1", "stomp")))
+        async with asyncio.timeout(WAIT_S):
+            while process.rows()[1]["state"] != "running":
+                await asyncio.sleep(0)
+        assert [row["state"] for row in process.rows()] == ["stopped", "running"]
+        await process.stop()
+
+    asyncio.run(scenario())
 
 
 def test_without_a_connector_only_bridges_of_this_broker_do_not_run() -> None:

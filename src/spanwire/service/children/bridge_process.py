@@ -46,9 +46,10 @@ MAX_NAMES: Final = 1_000  # bridges in one request of an operator
 PROTOCOL: Final = "openwire"
 ANY_HOSTS: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}  # a host to connect to, not to listen on
 NO_CONNECTOR: Final = (
-    "the bridges do not start: this broker has no OpenWire connector without TLS, through which they reach it; add "
+    "this broker has no OpenWire connector without TLS, through which its bridges reach it; add "
     '<transportConnector name="bridges" uri="tcp://127.0.0.1:61616"/>'
 )
+MAX_NAMED: Final = 20  # bridges that do not start, in the log
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 PACKAGE: Final = "spanwire.bridges"  # of the child's loggers
 MAX_CHUNK: Final = 16 * 1024  # bytes of the child's log that are read at once
@@ -117,7 +118,7 @@ class BridgeChildProcess:
         self._is_stopping = False
 
     def start(self, connectors: Iterable[TransportConnector], context: BrokerContext | None = None) -> None:
-        """Start the child; without a connector for the bridges, log an error instead.
+        """Start the child; without a connector log which bridges do not start, and start those that need none.
 
         The broker of ``context`` follows messages through the bridges.
         """
@@ -125,11 +126,13 @@ class BridgeChildProcess:
             context.step_source = self
         self._paused.read()
         self._url = own_address(connectors)
-        if self._url is None and any(uses_this_broker(definition) for definition in self._definitions):
+        able = self._able()
+        left = [one.name for one in self._definitions if one not in able]
+        if left:
             self._obstacle = NO_CONNECTOR
-            logger.error("%s", NO_CONNECTOR)
-            return
-        if self._definitions:
+            more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
+            logger.error("bridges do not start: %s%s: %s", ", ".join(left[:MAX_NAMED]), more, NO_CONNECTOR)
+        if able:
             self._supervise()
         if self._deployments is not None:
             self._deploying = asyncio.get_running_loop().create_task(self._deployments.watch())

@@ -172,7 +172,7 @@ def test_a_message_of_sqs_has_ten_attributes_at_most_and_no_texts_are_lost() -> 
 
 
 def test_requests_of_sqs_have_few_messages_and_bytes() -> None:
-    small, large = ({"MessageBody": "x" * size, "MessageAttributes": {}} for size in (1, 200_000))
+    small, large = ((0, {"MessageBody": "x" * size, "MessageAttributes": {}}) for size in (1, 200_000))
     assert [len(batch) for batch in sized_batches([small] * 25)] == [MAX_BATCH, MAX_BATCH, 5]
     assert [len(batch) for batch in sized_batches([large, large, small])] == [1, 2]
 
