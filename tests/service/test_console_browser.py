@@ -17,6 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.expected_conditions import alert_is_present
 from selenium.webdriver.support.wait import WebDriverWait
 
+from spanwire.management.control_client import ControlClient
 from tests.service.started import TIMEOUT_S, Started, StompClient
 from tests.support.announcing_process import AnnouncingProcess
 from tests.support.broker_process import COMMAND
@@ -130,7 +131,8 @@ def test_a_send_of_a_client_appears_on_an_open_page(
         client.transact(text, "1")
         window.get(console + path)
         WebDriverWait(window, TIMEOUT_S).until(lambda page: "follows" in page.find_element(By.ID, "live").text)
-        before = sent_to_live(window, path)
+        before = pending_at(started, "queue://LIVE")
+        WebDriverWait(window, TIMEOUT_S).until(lambda page: sent_to_live(page, path) == before)
         client.transact(text, "1")
         began = time.monotonic()
         WebDriverWait(window, TIMEOUT_S, 0.05).until(lambda page: sent_to_live(page, path) == before + 1)
@@ -142,10 +144,18 @@ def sent_to_live(window: webdriver.Chrome, path: str) -> int:
     if "name=" in path:
         return int(pending(window))
     found = window.execute_script(
-        "return [...document.querySelectorAll('tbody tr')].filter((row) => row.cells[0].innerText.trim() === 'LIVE')"
+        "return [...document.querySelectorAll('tbody tr')]"
+        ".filter((row) => row.querySelector('th')?.innerText.trim() === 'LIVE')"
         ".map((row) => row.querySelector('td.number').innerText.trim())"
     )
-    return int(found[0])
+    return int(found[0]) if found else 0  # a list of the second before the queue came
+
+
+def pending_at(broker: Started, name: str) -> int:
+    """The pending messages of a queue, as its broker says."""
+    rows = ControlClient(broker.data, TIMEOUT_S).ask("destinations")
+    assert isinstance(rows, list)
+    return next(int(row["pending"]) for row in rows if row["destination"] == name)
 
 
 def test_a_change_is_one_line_of_the_audit_with_user_and_address(
