@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.exactly_once.cursor import Cursor
+from spanwire.broker.exactly_once.cursor import Cursor, decode_cursor
 from spanwire.broker.exactly_once.reservations.reserved_messages import MAX_RESERVED, MAX_RUNS, ReservedMessages
 from spanwire.broker.exactly_once.reservations.search import READ_MESSAGES, SEARCH_SECONDS, Search
 from spanwire.broker.metadata import MAX_VALUE_BYTES
@@ -434,6 +434,16 @@ def test_messages_that_lie_apart_are_limited_by_the_record_of_the_cursor() -> No
     value = cursor.metadata_record().value
     assert value is not None
     assert len(value) < MAX_VALUE_BYTES
+
+
+def test_a_record_of_a_version_without_selectors_is_that_of_a_cursor_without_one() -> None:
+    value = (
+        b'{"kind":0,"destination":"Q","shown":"queue://Q","exclusive":false,"epoch":3,"run":"r","past":[],"user":"",'
+        b'"released":false,"from":7,"held":[[5,2]]}'
+    )
+    cursor = decode_cursor(b"c", value)
+    assert (cursor.selector, cursor.searches, list(cursor.recovered)) == ("", False, [5, 6])
+    assert cursor.metadata_record().value == value.replace(b"[[5,2]]", b"[]"), "and it is written as it was"
 
 
 def test_a_selector_that_is_none_is_refused() -> None:

@@ -48,6 +48,14 @@ def test_cursors_are_listed_with_what_they_hold(url: str, capsys: pytest.Capture
     assert (shown["name"], shown["start"], shown["end"], shown["released"]) == ("nightly", 0, 2, False)
 
 
+def test_a_cursor_is_listed_with_its_selector(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with blocking.connect(url) as connection:
+        Control(connection).open_cursor("few", "OTHER", "run-1", selector="n > 1")
+    assert main(["pipeline", "cursors", "--url", url]) == 0
+    line = "few: queue://OTHER where n > 1, epoch 1, holds none, run run-1 of anonymous\n"
+    assert line in capsys.readouterr().out
+
+
 def test_a_release_wants_the_epoch_confirmed(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ class Cursor:
             "from": self.reserved.first,
             "to": self.reserved.end,
             "user": self.user,
+            "selector": self.selector,
         }
 
 

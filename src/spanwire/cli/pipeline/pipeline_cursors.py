@@ -24,6 +24,7 @@ DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
 PASSWORD: Final = "SPANWIRE_PASSWORD"
 FAILURE: Final = 1
 NO_EPOCH: Final = -1
+MAX_SHOWN: Final = 80  # characters of a selector in a line; --json has all
 
 
 def run_cursors(arguments: Sequence[str]) -> int:
@@ -143,8 +144,9 @@ def cursor_text(view: CursorView) -> str:
     state = f"holds {reserved} messages, {view.start} to {view.end}" if reserved else "holds none"
     state = "released" if view.released else state
     alone = ", exclusive" if view.exclusive and not view.released else ""
+    chosen = f" where {view.selector[:MAX_SHOWN]}" if view.selector else ""
     return printable(
-        f"{view.name}: {view.destination}, epoch {view.epoch}, {state}{alone}, {_who(view.run, view.user)}"
+        f"{view.name}: {view.destination}{chosen}, epoch {view.epoch}, {state}{alone}, {_who(view.run, view.user)}"
     )
 
 

@@ -93,6 +93,7 @@ class CursorView:
     start: int
     end: int
     user: str
+    selector: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +223,7 @@ class Control:
     ) -> Reservation:
         """Acknowledge all messages below ``acknowledge``, then reserve up to ``messages`` in total.
 
-        The request does not wait for messages. With a selector the answer may come before the broker has looked at all;
-        then `Reservation.waiting` is not 0, and the next request goes on.
+        It waits for no messages. With a selector the broker may have looked at some; `waiting` tells of the others.
 
         Raises:
             FencedError: another run has taken over.
@@ -283,7 +283,7 @@ class Control:
         return [
             CursorView(
                 row["cursor"], row["destination"], row["epoch"], row["run"], row["exclusive"], row["released"],
-                row["from"], row["to"], row["user"],
+                row["from"], row["to"], row["user"], row.get("selector", ""),
             )
             for row in json.loads(str(self._ask("cursors", {}).body))
         ]  # fmt: skip

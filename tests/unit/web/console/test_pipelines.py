@@ -64,6 +64,7 @@ def test_cursors_and_ledgers_of_a_broker_have_their_owners() -> None:
     program.peer.sends("queue://ORDERS", "a")
     program.asks("open", cursor="orders-1", queue="ORDERS", run="r1")
     program.asks("reserve", cursor="orders-1", epoch=1, messages=10)
+    program.asks("open", cursor="few", queue="ORDERS", run="r1", selector="n > 1")
     program.asks("begin", query="into", run="r1", target="queue://OUT")
     parts = pipelines(stage.broker)
     assert [row["text"] if "text" in row else row["status"] for row in _rows(parts["pipelines"])] == ["fine"]
@@ -73,6 +74,7 @@ def test_cursors_and_ledgers_of_a_broker_have_their_owners() -> None:
         in text
     )
     assert 'data-label="Holds">1</td>' in text
+    assert '<td data-label="Reads">queue://ORDERS where n &gt; 1</td>' in text
     assert '<th scope="row">into</th><td data-label="Written by">anonymous</td>' in text and '">none</td>' in text
 
 
