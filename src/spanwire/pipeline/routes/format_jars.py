@@ -21,7 +21,7 @@ from spanwire.routes.model import BROKER, Endpoint
 # The newest tested packages, as Spark's --packages accepts them, with the newest Spark for each. The whole table is in
 # docs/guides/routes/kafka-delta-iceberg.md.
 JARS: Final = {
-    "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", (4, 2)),
+    "delta": ("io.delta:delta-spark_4.2_2.13:4.4.0", (4, 2)),
     "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", (4, 1)),
     "kafka": ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", (4, 3)),
 }
