@@ -165,6 +165,28 @@ def test_a_bounded_query_with_a_pattern_leaves_out_no_queue(brokers: list[Broker
     query.reader.stop()
 
 
+def test_a_pattern_with_a_cursor_and_a_selector_takes_what_matches_and_leaves_the_rest_to_consumers(
+    brokers: list[Broker],
+) -> None:
+    count = fill(brokers, "A.X", "A.Y")
+    query = Query(brokers=listed(brokers), destination="A.>", cursor="c", selector="n >= 10 AND n <> 45")
+    query.run_until(2)
+    query.restart()
+    query.begin_batch()
+    brokers[0].kill()
+    brokers[0].start()
+    send(brokers[1].url, "A.LATE", numbered(COUNT, count))
+    query.restart(brokers=listed(brokers))
+    query.work()
+    query.run_to_the_end()
+    assert sorted(query.numbers()) == [n for n in range(10, count + COUNT) if n != 45]
+    query.reader.stop()
+    left = [
+        message.properties["n"] for broker in brokers for name in "XY" for message in take_all(broker.url, f"A.{name}")
+    ]
+    assert left == [*range(10), 45]
+
+
 def test_a_broker_that_is_away_stops_nobody_is_shown_and_comes_back(brokers: list[Broker], tmp_path: Path) -> None:
     query = Query(brokers=listed(brokers), destination="A", stagingDirectory=str(tmp_path / "s"))
     fill(brokers, "A")
