@@ -18,6 +18,7 @@ from spanwire.management.questions.bridged_marks import (
     LOOK_S,
     MAX_BRIDGES,
     MAX_PENDING,
+    MAX_SENDERS,
     MAX_TARGETS,
     BridgedMarks,
     BridgeTarget,
@@ -165,6 +166,36 @@ def test_what_a_target_tells_and_the_targets_of_a_mark_are_bounded() -> None:
             (told,) = await busy.looks()
         assert "only the first 1000 messages of all senders to queue://Y were followed" in str(told["silence"])
         assert busy.mark.observations.dropped == MAX_PENDING - 2
+
+    asyncio.run(scene())
+
+
+def test_at_a_busy_target_the_messages_of_the_bridge_are_marked_apart_once_its_ids_are_known() -> None:
+    async def scene() -> None:
+        at = Scene()
+        at.marks.begin(at.mark, 1, everywhere=False)
+        at.bridges.answers = [[state(1_000), observed(1, "ID:other:1"), observed(2, "ID:f_'1:1:1:1:1")]]
+        await at.looks()
+        for number in (1, 2):
+            at.crosses(f"ID:f_'1:1:1:1:{number}")
+        await at.looks()
+        at.bridges.answers = [
+            [state(1_000)],
+            [state(2), observed(1, "ID:f_'1:1:1:1:1"), observed(2, "ID:f_'1:1:1:1:2")],
+        ]
+        (full, apart) = await at.looks()
+        assert "and those of the bridge since then" in str(full["silence"])
+        assert not apart["silence"]
+        assert at.beyond() == [("far", f"ID:f_'1:1:1:1:{number}", 1) for number in (1, 2)]  # each once
+        marks = [one["mark"] for _, one in at.bridges.asked]
+        assert [one["id"] for one in marks] == ["t.1", "t.1", "t.1", "t.2"]  # type: ignore[index]
+        selector = MarkSettings("t", Y, marks[-1]["selector"]).selector_text  # type: ignore[index]
+        assert selector == "JMSMessageID LIKE 'ID:f!_''1:1:1:1:%' ESCAPE '!'"
+        for number in range(20):
+            at.crosses(f"ID:sender:{number}:1")
+        for _ in range(3):
+            await at.looks()
+        assert len({str(one["mark"]["id"]) for _, one in at.bridges.asked}) == 1 + MAX_SENDERS  # type: ignore[index]
 
     asyncio.run(scene())
 

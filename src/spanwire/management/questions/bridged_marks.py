@@ -29,7 +29,10 @@ AskBroker = Callable[[Peer, str, str, Sequence[str], float, str], Awaitable[str]
 ACTION: Final = "trace"
 MAX_BRIDGES: Final = 3  # bridges one behind the other that a trace follows; each adds an answer's time
 MAX_TARGETS: Final = 20  # targets of one mark
+MAX_SENDERS: Final = 3  # senders of bridges that are marked apart at a busy target; a reconnected bridge is another one
+MAX_SENDER: Final = 300  # characters of the id of a sender
 MAX_PENDING: Final = 5_000  # observations of one target that wait for the report of the bridge, half a second as a rule
+ESCAPE: Final = "!"  # in patterns of LIKE
 ASK_S: Final = 5.0  # seconds for one answer with its login
 LOOK_S: Final = 1.0  # seconds between two questions to one broker
 
@@ -58,8 +61,16 @@ class BridgeTargets(Protocol):
 class TargetMark:
     """The mark at one target, and the answers of its broker."""
 
-    def __init__(self, target: BridgeTarget, mark_id: str, *, everywhere: bool) -> None:
-        """``everywhere`` also asks the brokers of the links of that broker."""
+    def __init__(self, target: BridgeTarget, mark_id: str, *, everywhere: bool, sender: str = "") -> None:
+        """``everywhere`` also asks the brokers of the links of that broker.
+
+        ``sender`` begins the ids of the only messages; without it all are marked.
+        """
+        self.sender: Final = sender
+        self.senders: Final[dict[str, None]] = {}  # marked apart, as this mark is full
+        self.is_full = False
+        self.noted: set[str] = set()  # ids of messages of which a step was kept
+        self.first: TargetMark | None = None  # the full mark, of which this one marks a sender apart
         self.target: Final = target
         self.mark_id: Final = mark_id
         self.everywhere: Final = everywhere
@@ -91,10 +102,18 @@ class TargetMark:
         state = self.states.get(broker)
         marked = 0 if state is None else state["marked"]
         if state is not None and isinstance(marked, int) and marked >= MAX_MESSAGES and not state["silence"]:
+            self.is_full = True
             name = self.target.destination.qualified_name
-            self.states[broker] = {
-                **state, "silence": f"only the first {marked} messages of all senders to {name} were followed"
-            }  # fmt: skip
+            text = f"only the first {marked} messages of all senders to {name} were followed"
+            later = ", and those of the bridge since then" if self.senders else ""
+            self.states[broker] = {**state, "silence": text + later}
+
+
+def _pattern(text: str) -> str:
+    """Return the pattern of LIKE for a text itself."""
+    for special in (ESCAPE, "_", "%"):
+        text = text.replace(special, ESCAPE + special)
+    return text.replace("'", "''")
 
 
 class BridgedMarks:
@@ -143,15 +162,33 @@ class BridgedMarks:
     def collect(self, mark: Mark) -> list[Row]:
         """Move the observations of bridged messages into the mark; return the states of the brokers."""
         states: list[Row] = []
-        for one in self._marks.get(mark, ()):
+        for one in list(self._marks.get(mark, ())):
+            if one.is_full and not one.sender:
+                self._mark_senders(mark, one)
             waiting, one.pending = one.pending, []
             for row in waiting:
+                if one.first is not None and str(row["message_id"]) in one.first.noted:
+                    continue  # it was among the first messages, whose mark tells its steps
                 if not self._note(mark, row):
                     one.pending.append(row)
+                elif one.first is None:
+                    one.noted.add(str(row["message_id"]))
             states += one.states.values()
             mark.observations.dropped += one.dropped
             one.dropped = 0
         return states
+
+    def _mark_senders(self, mark: Mark, full: TargetMark) -> None:
+        """Mark the messages of the bridge apart, because others have filled the mark. The bridge has told their ids."""
+        marks = self._marks[mark]
+        for message_id in mark.copies:
+            sender = message_id.rpartition(":")[0] + ":"
+            if len(full.senders) < MAX_SENDERS and 1 < len(sender) <= MAX_SENDER and sender not in full.senders:
+                full.senders[sender] = None
+                mark_id = f"{mark.settings.mark_id}.{len(marks) + 1}"
+                apart = TargetMark(full.target, mark_id, everywhere=full.everywhere, sender=sender)
+                apart.first = full
+                marks.append(apart)
 
     def _note(self, mark: Mark, row: Row) -> bool:
         """Add an observation to the mark; False for one of a message that is not known to have crossed."""
@@ -197,6 +234,8 @@ class BridgedMarks:
             "id": one.mark_id, "destination": one.target.destination.qualified_name,
             "seconds": min(left_s, MAX_SECONDS), "messages": MAX_MESSAGES,
         }  # fmt: skip
+        if one.sender:
+            settings["selector"] = f"JMSMessageID LIKE '{_pattern(one.sender)}%' ESCAPE '{ESCAPE}'"
         question = {"mark": settings, "after": one.after, "over": bool(mark.ended)}
         question |= {"bridges": bridges - 1, "alone": not one.everywhere}
         ask = self._ask_broker or cast("AskBroker", registry.load(registry.BROKERS_QUESTION))
