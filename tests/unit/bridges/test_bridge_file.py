@@ -209,7 +209,7 @@ def test_a_file_that_is_nested_too_deep_is_refused() -> None:
 def test_stores_without_tls_are_refused() -> None:
     head = NEAR + 'trustStore = "ca.pem"\n'
     assert refusal(bridge_text(head)) == (
-        "bridge orders: tcp://near:61616 has no TLS, so it needs no store; write ssl://host:port"
+        "b.toml:5: bridge orders: tcp://near:61616 has no TLS, so it needs no store; write ssl://host:port"
     )
 
 

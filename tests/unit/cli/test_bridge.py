@@ -44,7 +44,25 @@ def test_a_bridge_that_is_refused_is_one_line_and_status_1(
     assert main(["bridge", command, file]) == 1
     told = capsys.readouterr()
     assert told.out == "" and told.err.count("\n") == 1
-    assert "spanwire bridge: bridge orders: subscriptionName is for topics" in told.err
+    assert f"spanwire bridge: {file}:1: bridge orders: subscriptionName is for topics" in told.err
+
+
+ROUTE = """\
+- route:
+    id: orders
+    from:
+      uri: "near:queue:A?concurrentConsumers=3"
+      steps:
+        - idempotentConsumer: {header: number}
+        - to: "near:queue:B"
+"""
+
+
+def test_a_route_that_is_refused_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "route.yaml"
+    file.write_text(ROUTE)
+    assert main(["bridge", "check", str(file), "--broker", "near=tcp://127.0.0.1:1"]) == 1
+    assert f"spanwire bridge: {file}:4: orders: concurrentConsumers" in capsys.readouterr().err
 
 
 def test_a_bridge_that_has_used_up_its_retries_says_so_and_ends_with_status_1(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spanwire.bridges.files.jndi_parameters import PREFIX, located
@@ -153,7 +153,7 @@ class _Reader:
                     contexts[key] = context
                 location = self._at(holder)
                 words.entries[f"{side}Destination"] = Entry(location, Word(location, destination))
-        return bridge_of(words, name, factories, contexts)
+        return replace(bridge_of(words, name, factories, contexts), written_at=str(words.location))
 
     def _warn(self, word: str, holder: Element) -> None:
         if self._text(holder) is not None or self._refers(holder):

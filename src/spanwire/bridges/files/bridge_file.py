@@ -13,6 +13,7 @@ sourceConnectionFactory = "berlin"
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from spanwire.bridges.files.java_parameters import JVM
@@ -45,7 +46,10 @@ def read_bridges(content: bytes, file: str, placeholders: Placeholders) -> list[
         if words.text("provider") != JVM and (context := read_context(words)) is not None
     }
     factories = {name: factory_of(words, name, contexts.get(name)) for name, words in tables}
-    definitions = [bridge_of(words, name, factories, contexts) for name, words in _tables(document, BRIDGES)]
+    definitions = [
+        replace(bridge_of(words, name, factories, contexts), written_at=str(words.location))
+        for name, words in _tables(document, BRIDGES)
+    ]
     if not definitions:
         raise document.location.error("there is no bridge; write a table [bridges.NAME]")
     if len(definitions) > MAX_BRIDGES:

@@ -83,6 +83,7 @@ def _bridge(route: Route, target_endpoint: Endpoint) -> BridgeDefinition:
         _retry(route),
         route.is_started,
         route.source.consumers,
+        str(route.location),
     )
     if is_same_broker(definition):
         return definition

@@ -61,6 +61,7 @@ def route_definition(route: Route) -> RouteDefinition:
         RetryPolicy(FOREVER, FOREVER),
         route.is_started,
         route.source.consumers,
+        str(route.location),
     )
 
 

@@ -106,3 +106,4 @@ class BridgeDefinition:
     retry: RetryPolicy = RetryPolicy()
     auto_start: bool = True  # without it the bridge waits for an operator
     consumers: Consumers = ONE
+    written_at: str = field(default="", compare=False)  # file and line, for errors; empty where there is none

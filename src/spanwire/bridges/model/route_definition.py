@@ -14,6 +14,7 @@ from spanwire.bridges.model.definition import (
     Source,
     Target,
 )
+from spanwire.model.errors import ConfigurationError
 from spanwire.routes.consumers import ONE, Consumers
 from spanwire.routes.model import Endpoint, Gather, Idempotent, Process, Step, Throttle, branches_of
 
@@ -85,6 +86,7 @@ class RouteDefinition:
     retry: RetryPolicy
     auto_start: bool = True  # without it the route waits for an operator
     consumers: Consumers = ONE
+    written_at: str = field(default="", compare=False)  # file and line, for errors
 
     @property
     def quality(self) -> Quality:
@@ -93,6 +95,11 @@ class RouteDefinition:
 
 
 Definition = BridgeDefinition | RouteDefinition
+
+
+def error_about(definition: Definition, reason: object) -> ConfigurationError:
+    """Return an error about a bridge or route, with file and line as far as known."""
+    return ConfigurationError(f"{definition.written_at}: {reason}" if definition.written_at else str(reason))
 
 
 def with_factories(definition: Definition, changed: Callable[[ConnectionFactory], ConnectionFactory]) -> Definition:

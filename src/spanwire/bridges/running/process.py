@@ -15,7 +15,7 @@ from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.model.provider_description import MAX_CREDIT
 from spanwire.bridges.model.qualities import check_consumers, check_features, check_quality, is_distributed
-from spanwire.bridges.model.route_definition import Definition, RouteDefinition
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition, error_about
 from spanwire.bridges.ports import Provider
 from spanwire.bridges.running.announcing import Announcer
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Convertors
@@ -65,8 +65,15 @@ def check_bridge(definition: Definition) -> None:
     """Refuse a bridge that can never start: source, target or quality of service are wrong.
 
     Raises:
-        ConfigurationError: the text names the bridge and the remedy.
+        ConfigurationError: the text names the bridge and the remedy, after file and line as far as known.
     """
+    try:
+        _check(definition)
+    except ConfigurationError as error:
+        raise error_about(definition, error) from None
+
+
+def _check(definition: Definition) -> None:
     check_consumers(definition)
     if isinstance(definition, RouteDefinition):
         check_route(definition, provider_of)

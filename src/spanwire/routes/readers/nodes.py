@@ -24,6 +24,10 @@ class Location:
     file: str
     line: int
 
+    def __str__(self) -> str:
+        """Return file and line as an error begins."""
+        return f"{self.file}:{self.line}"
+
     def error(self, message: str) -> ConfigurationError:
         """Return an error of one line about the position, without secrets of addresses."""
         return ConfigurationError(f"{self.file}:{self.line}: {mask(message)}")

@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.model.qualities import is_distributed
-from spanwire.bridges.model.route_definition import Definition
+from spanwire.bridges.model.route_definition import Definition, error_about
 from spanwire.bridges.model.this_broker import reached_at
 from spanwire.bridges.running.process import check_bridge
 from spanwire.documents.element import Element
@@ -51,9 +51,10 @@ def check_in_broker(definition: Definition) -> None:
     """
     check_bridge(reached_at(definition, ANY_URL))
     if is_distributed(definition):
-        raise ConfigurationError(
+        raise error_about(
+            definition,
             f"{definition.name}: ONCE_AND_ONLY_ONCE between two brokers is not for routes of a broker; run its file "
-            "with spanwire bridge run"
+            "with spanwire bridge run",
         )
 
 
