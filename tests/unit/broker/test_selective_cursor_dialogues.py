@@ -289,6 +289,23 @@ def test_a_search_ends_with_its_epoch(action: str) -> None:
         assert program.asks("reserve", cursor="c", epoch=2, messages=900)["to"] == 500
 
 
+@pytest.mark.parametrize("action", ["open", "acknowledge"])
+def test_an_answer_amid_a_search_tells_only_of_what_a_crash_leaves(action: str) -> None:
+    stage, program = filled(1000, every=2)
+    program.begins_to_ask("reserve", cursor="c", epoch=1, messages=900)
+    stage.runs()
+    other = Program(stage, "other")
+    if action == "open":
+        other.begins_to_ask("open", cursor="c", queue="Q", run="r1", selector=EU)
+    else:
+        other.begins_to_ask("acknowledge", cursor="c", epoch=1, to=0)
+    stage.syncs()
+    answer = other.hears()
+    assert answer is not None
+    assert 0 < int(str(answer["to"])) < 500
+    assert again(other, stage.restarts()).cursors()[0]["to"] == answer["to"]
+
+
 def test_what_is_released_takes_its_old_place() -> None:
     stage, program = filled(900, every=3)
     assert program.reserves(1000) == (0, 300)

@@ -165,11 +165,9 @@ class Cursors(SearchFollower):
     def _opened(
         self, state: ConnectionState, cursor: Cursor, queue: Queue, run: str, exclusive: bool, selector: str
     ) -> Cursor:
-        """Open a cursor.
-
-        All checks precede the assignment of the queue, so that a released cursor keeps no queue in use.
-        """
+        """Open a cursor. All checks precede the assignment of the queue: a released cursor keeps no queue in use."""
         self._check_store()
+        _settle(cursor)
         if run == cursor.run:
             if cursor.released:
                 raise cursor.fenced(f"run {run}")
@@ -177,7 +175,6 @@ class Cursors(SearchFollower):
         if run in cursor.past_runs:
             raise cursor.fenced(f"run {run}")
         others = [other for other in self._of(queue) if other is not cursor]
-        _settle(cursor)
         if others and (exclusive or others[0].exclusive):
             raise refusal(LIMIT, f"cursor {others[0].name} reads {cursor.shown} already: one of both is exclusive")
         after = Cursor(cursor.name, cursor.destination, cursor.shown, exclusive)
@@ -262,6 +259,7 @@ class Cursors(SearchFollower):
         """Remove all messages below the number ``end``."""
         self._check_store()
         cursor = self._current(state, name, epoch)
+        _settle(cursor)
         self._acknowledge(cursor, end)
         return cursor
 
