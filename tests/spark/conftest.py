@@ -12,6 +12,7 @@ from spanwire.pipeline.session import local_session
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.peers import require
+from tests.support.postgres import driver
 from tests.support.s3_credentials import set_credentials
 from tests.support.spark_classes import QUICK_JAVA
 
@@ -35,6 +36,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.driver.extraJavaOptions": QUICK_JAVA,
     }
+    if driver().exists():
+        settings["spark.jars"] = str(driver())  # for the tests with PostgreSQL
     set_credentials()  # Spark's processes inherit them
     with local_session("tests", 2, settings) as session:
         yield session

@@ -1,8 +1,8 @@
-"""Batches in a table of Derby: each once, wherever the driver is cut off, and whoever else writes."""
+"""Batches in a table of Derby and of PostgreSQL: each once, wherever the driver is cut off, and whoever else writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from spanwire.routes.model import To
 from spanwire.routes.readers.parsing import read_routes
 from spanwire.routes.readers.placeholders import Placeholders
 from tests.support.broker_process import BrokerProcess
+from tests.support.postgres import PostgresProcess, require_postgres
 from tests.support.queues import numbered, send
 
 ROWS = 3  # of a batch
@@ -43,10 +44,21 @@ class Watched:
         return found
 
 
-@pytest.fixture
-def options(spark: SparkSession, tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresProcess]:
+    require_postgres()
+    with PostgresProcess(tmp_path_factory.mktemp("postgres") / "log") as database:
+        yield database
+
+
+@pytest.fixture(params=["derby", pytest.param("postgresql", marks=pytest.mark.long)])
+def options(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> dict[str, str]:
     """A database with a table whose columns have other letters than those of the rows."""
     given = {"url": f"jdbc:derby:{tmp_path}/base;create=true", "dbtable": "orders"}
+    if request.param == "postgresql":
+        database: PostgresProcess = request.getfixturevalue("postgres")
+        database.answer("DROP TABLE IF EXISTS orders, orders_staging, fresh, fresh_staging, spanwire_ledger")
+        given |= {"url": database.url, "driver": "org.postgresql.Driver"}
     connection = connect(spark, given)
     connection.prepareStatement("CREATE TABLE orders (id INT NOT NULL, Text VARCHAR(20), extra INT)").execute()
     connection.close()
@@ -60,9 +72,10 @@ def batch_of(spark: SparkSession, number: int) -> DataFrame:
 
 
 def ids(spark: SparkSession, options: dict[str, str]) -> list[int]:
-    rows = spark.read.format("jdbc").options(**options).load().collect()
-    assert all(row["TEXT"] == f"text {row['ID']}" for row in rows)
-    return sorted(row["ID"] for row in rows)
+    table = spark.read.format("jdbc").options(**options).load()
+    rows = table.toDF(*[name.lower() for name in table.columns]).collect()
+    assert all(row["text"] == f"text {row['id']}" for row in rows)
+    return sorted(row["id"] for row in rows)
 
 
 def write(
@@ -161,7 +174,8 @@ def test_a_stream_fills_a_table_that_does_not_exist_yet(
 
 
 def test_an_endpoint_of_a_route_writes_each_batch_once(spark: SparkSession, options: dict[str, str]) -> None:
-    parameters = "{dbtable: orders, qualityOfServiceMode: ONCE_AND_ONLY_ONCE}"
+    more = "".join(f", {name}: {options[name]}" for name in ("driver",) if name in options)
+    parameters = f"{{dbtable: orders, qualityOfServiceMode: ONCE_AND_ONLY_ONCE{more}}}"
     steps = f'{{to: {{uri: "{options["url"]}", parameters: {parameters}}}}}'
     text = f'- from: {{uri: "jms:A", id: r, steps: [{steps}, {steps}]}}'
     (route,) = read_routes(text.encode(), "r.yaml", Placeholders({}, {})).routes
@@ -176,7 +190,7 @@ def test_an_endpoint_of_a_route_writes_each_batch_once(spark: SparkSession, opti
 
 
 def test_what_is_missing_is_one_line(spark: SparkSession, options: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match="table orders has no column colour; it has ID, TEXT, EXTRA"):
+    with pytest.raises(ConfigurationError, match=r"(?i)table orders has no column colour; it has id, text, extra"):
         write_once(spark.sql("SELECT 1 AS id, 2 AS colour"), 0, options, "q")
     with pytest.raises(ConfigurationError, match="needs the option dbtable"):
         write_once(batch_of(spark, 0), 0, {"url": options["url"]}, "q")
