@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import signal
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -137,6 +139,32 @@ def test_a_send_of_a_client_appears_on_an_open_page(
         began = time.monotonic()
         WebDriverWait(window, TIMEOUT_S, 0.05).until(lambda page: sent_to_live(page, path) == before + 1)
         record_property("seconds", round(time.monotonic() - began, 2))
+
+
+def test_a_change_of_the_moment_before_a_page_is_opened_is_shown_without_another_one(
+    window: webdriver.Chrome, console: str, started: Guarded
+) -> None:
+    with StompClient(started.ports["stomp"], login=False) as client:
+        client.send("CONNECT\naccept-version:1.2\nhost:localhost\nlogin:anna\npasscode:a-4711\n\n")
+        assert client.receive().startswith("CONNECTED")
+        client.transact("SEND\ndestination:/queue/LIVE\nreceipt:1\n\nx", "1")
+        for _ in range(3):  # not each time is the answer for the page an earlier one than the first of its stream
+            window.get("about:blank")  # no page follows changes meanwhile
+            WebDriverWait(window, TIMEOUT_S).until(lambda page: is_shared(console))
+            client.transact("SEND\ndestination:/queue/LIVE\nreceipt:1\n\nx", "1")
+            window.get(f"{console}/admin/queues")
+            count = pending_at(started, "queue://LIVE")
+            WebDriverWait(window, TIMEOUT_S).until(
+                lambda page, count=count: sent_to_live(page, "/admin/queues") == count
+            )
+
+
+def is_shared(console: str) -> bool:
+    """Ask for the list, whose answer is shared for a second from then on."""
+    request = urllib.request.Request(f"{console}/api/v1/queues")
+    request.add_header("Authorization", "Basic " + base64.b64encode(b"anna:a-4711").decode("ascii"))
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        return bool(answer.status == 200)
 
 
 def sent_to_live(window: webdriver.Chrome, path: str) -> int:

@@ -27,6 +27,15 @@ def test_the_waits_of_a_page_that_follows_changes_are_less_than_five_seconds_tog
     assert SLOW_S + MAX_AGE_S + between_loads_s < LIMIT_S
 
 
+def test_a_page_is_loaded_again_once_its_stream_is_open_and_no_older_answer_is_shared() -> None:
+    """The stream tells changes since its first reading; a page may be made from an older one."""
+    found = re.search(r"SHARED_MS = ([0-9_]+);", LIVE)
+    assert found is not None
+    assert int(found[1].replace("_", "")) / 1_000 >= MAX_AGE_S
+    opened = LIVE[LIVE.index('addEventListener("open"') :]
+    assert "schedule(SHARED_MS);" in opened[: opened.index("});")]
+
+
 def test_a_page_has_what_the_broker_said_within_the_last_second() -> None:
     link, now = FakeBrokerLink(), 0.0
     snapshots = Snapshots(link, lambda: now)

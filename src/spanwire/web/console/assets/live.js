@@ -4,6 +4,7 @@
 import { localise } from "./times.js";
 
 const LEAST_MS = 2_000; // between two loads
+const SHARED_MS = 1_000; // for which an answer of the broker is shared: what a page shows may be older than its stream
 const CHART_MS = 10_000; // after which charts move on without a change
 const RETRY_MS = 10_000; // until a stream that has ended for good is opened again
 
@@ -12,7 +13,6 @@ const shown = document.getElementById("live");
 let timer = 0;
 let loadedAt = Date.now();
 let isStopped = false;
-let isFirst = true;
 let pace = 0; // seconds between two readings, where they are far apart
 
 function tell(text) {
@@ -98,8 +98,7 @@ function connect(query, views) {
     if (event.data === undefined) return; // the connection, not the event of that name
     pace = 0;
     tellAge();
-    if (!isFirst) schedule();
-    isFirst = false;
+    schedule(SHARED_MS);
   });
   for (const view of views) source.addEventListener(view, () => schedule());
   source.addEventListener("pace", (event) => {
