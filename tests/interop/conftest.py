@@ -97,3 +97,12 @@ def on_both(java: JavaProcess, classic: BrokerProcess, spanwire: BrokerProcess) 
         return java.ask(scenario, spanwire.openwire_uri(), *arguments), expected
 
     return ask
+
+
+@pytest.fixture(scope="session")
+def artemis_home() -> Path:
+    require("jpype")
+    found = distributions.find_destination(ARTEMIS)
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found

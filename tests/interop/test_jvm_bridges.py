@@ -41,7 +41,6 @@ from tests.service.started import Started, spanwire
 from tests.support import distributions
 from tests.support.broker_process import BrokerProcess
 from tests.support.classic import classic_broker
-from tests.support.distributions import ARTEMIS
 from tests.support.java_clients import ACTIVEMQ, activemq_jars
 from tests.support.peers import require
 
@@ -307,15 +306,6 @@ class PeerDriver:
 
     def stop(self) -> None:
         self._broker.kill()
-
-
-@pytest.fixture(scope="module")
-def artemis_home() -> Path:
-    require("jpype")
-    found = distributions.find_destination(ARTEMIS)
-    if isinstance(found, str):
-        pytest.skip(found)
-    return found
 
 
 def artemis_factory(

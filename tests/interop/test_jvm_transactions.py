@@ -24,15 +24,18 @@ from spanwire.model.ids import XaTransactionId
 from spanwire.model.secret import Secret
 from spanwire.testing import Broker
 from spanwire.testing.queue import wait_until
+from tests.interop.test_jvm_bridges import artemis_factory
 from tests.service.started import TIMEOUT_S, spanwire
 from tests.support.bridge_dialogue import text_messages
 from tests.support.broker_process import COMMAND
 from tests.support.classic import classic_broker
+from tests.support.distributions import ArtemisProcess
 from tests.support.java_clients import ACTIVEMQ, activemq_jars
 from tests.support.peers import require
 
 XA: Final = "org.apache.activemq.ActiveMQXAConnectionFactory"
 JAVA_STRING: Final = bytes.fromhex("aced000574000161")  # "a", serialized by Java
+ARTEMIS_XA: Final = "org.apache.activemq.artemis.jms.client.ActiveMQXAConnectionFactory"
 KILLS: Final = 3
 COUNT: Final = 1_000
 PROGRESS: Final = 203  # messages from one kill to the next, which is no whole number of batches
@@ -176,11 +179,29 @@ def test_a_killed_bridge_between_java_and_spanwire_loses_and_doubles_nothing(
     tmp_path: Path, jars: tuple[str, ...], sides: tuple[str, str]
 ) -> None:
     require("activemq-broker")
-    with classic_broker(tmp_path / "classic") as classic, Broker() as near:
-        java = classic.openwire_uri()
+    with classic_broker(tmp_path / "classic") as classic:
+        survives_kills(tmp_path, jars, classic.openwire_uri(), sides, XA)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sides", [FROM_JAVA, TO_JAVA], ids=["from java", "to java"])
+def test_a_killed_bridge_between_artemis_client_and_spanwire_loses_and_doubles_nothing(
+    tmp_path: Path, artemis_home: Path, sides: tuple[str, str]
+) -> None:
+    directory = tmp_path / "jars"
+    directory.mkdir()
+    with ArtemisProcess(artemis_home, tmp_path / "artemis") as artemis:
+        java = artemis_factory(artemis_home, artemis, directory).java
+        assert java is not None
+        survives_kills(tmp_path, java.jars, artemis.openwire_uri(), sides, ARTEMIS_XA)
+
+
+def survives_kills(directory: Path, jars: tuple[str, ...], java: str, sides: tuple[str, str], factory: str) -> None:
+    """Kill the bridge three times, run it to the end, and count at both brokers."""
+    with Broker() as near:
         source, target = (java, near.url) if sides == FROM_JAVA else (near.url, java)
         send(source, COUNT)
-        words = arguments(tmp_path, jars, java, near.url, sides, retries=-1)
+        words = arguments(directory, jars, java, near.url, sides, factory, retries=-1)
         for number in range(1, KILLS + 1):
             process = subprocess.Popen([*COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
