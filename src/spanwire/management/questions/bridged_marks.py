@@ -173,7 +173,8 @@ class BridgedMarks:
                     one.pending.append(row)
                 elif one.first is None:
                     one.noted.add(str(row["message_id"]))
-            states += one.states.values()
+            reported = {} if one.first is None else one.first.states  # says that the mark is full
+            states += [state for name, state in one.states.items() if name not in reported]
             mark.observations.dropped += one.dropped
             one.dropped = 0
         return states
