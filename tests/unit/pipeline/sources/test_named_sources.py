@@ -71,7 +71,6 @@ def test_a_name_has_no_secret() -> None:
         ({"brokers": "tcp://a:1,amqp://b:5672"}, "the client speaks OpenWire"),
         ({"brokers": "multicast://default"}, r"write discovery:\(agent\)"),
         ({"clientId": "me"}, "leave the option clientId out"),
-        ({"cursor": "c", "destination": "A", "selector": "a = 1"}, "a cursor reads a queue as a whole"),
     ],
 )
 def test_a_faulty_list_is_refused_in_one_line(given: dict[str, str], told: str) -> None:

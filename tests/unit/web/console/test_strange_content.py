@@ -118,7 +118,9 @@ def strange_broker() -> FakeBrokerLink:
     row = {"user": CANARY, "run": CANARY, "epoch": 1, "from": 0, "to": 2}
     link.answers["pipelines"] = {
         "pipelines": [{**row, "pipeline": CANARY, "ageMs": 5, "ended": False, "stopping": False, "status": status}],
-        "cursors": [{**row, "cursor": CANARY, "destination": CANARY, "released": False, "exclusive": True}],
+        "cursors": [
+            {**row, "cursor": CANARY, "destination": CANARY, "selector": CANARY, "released": False, "exclusive": True}
+        ],
         "sinks": [{**row, "query": CANARY, "batch": 1, "staged": 1}],
     }
     return link
