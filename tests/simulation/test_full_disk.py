@@ -13,7 +13,7 @@ from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 from spanwire.stores.journal.journal import Journal
 from tests.simulation.test_broker_crash import live
-from tests.simulation.world import SEGMENT_BYTES, World
+from tests.simulation.world import SEGMENT_BYTES, UnbalancedError, World
 
 SEEDS = 60
 ENOUGH = 40  # seeds, of which at least one must show a planted fault
@@ -84,5 +84,8 @@ def test_on_a_disk_that_fills_up_nothing_is_lost_doubled_or_stuck(seed: int) -> 
 def test_a_dead_letter_that_waits_while_its_original_is_removed_is_found_missing() -> None:
     found: set[str] = set()
     for seed in range(ENOUGH):
-        found.update(live(SplittingWorld(seed))[1].faults)
+        try:
+            found.update(live(SplittingWorld(seed))[1].faults)
+        except UnbalancedError:  # the broker's own ledger sees it first
+            continue
     assert "lost" in found
