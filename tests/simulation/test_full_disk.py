@@ -13,7 +13,7 @@ from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 from spanwire.stores.journal.journal import Journal
 from tests.simulation.test_broker_crash import live
-from tests.simulation.world import SEGMENT_BYTES, UnbalancedError, World
+from tests.simulation.world import SEGMENT_BYTES, World
 
 SEEDS = 60
 ENOUGH = 40  # seeds, of which at least one must show a planted fault
@@ -38,6 +38,10 @@ class FullDiskWorld(World):
         elif journal.has_room() and journal.wanted_spare:
             journal.space_changed(journal.wanted_spare, True)
         super()._store_turn()
+
+    def _is_idle(self) -> bool:
+        """Whether nothing is under way: a journal that waits for room has written too little to be compared."""
+        return super()._is_idle() and not self.journal.wanted_spare
 
 
 class SplitStore:
@@ -84,8 +88,5 @@ def test_on_a_disk_that_fills_up_nothing_is_lost_doubled_or_stuck(seed: int) -> 
 def test_a_dead_letter_that_waits_while_its_original_is_removed_is_found_missing() -> None:
     found: set[str] = set()
     for seed in range(ENOUGH):
-        try:
-            found.update(live(SplittingWorld(seed))[1].faults)
-        except UnbalancedError:  # the broker's own ledger sees it first
-            continue
+        found.update(live(SplittingWorld(seed))[1].faults)
     assert "lost" in found
