@@ -103,6 +103,16 @@ def test_a_java_without_classes_of_its_own_in_a_file_is_left_as_it_is(machine: d
     assert options(machine) == ""
 
 
+def test_without_java_home_no_file_of_the_working_directory_counts(
+    machine: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine["JAVA_HOME"])
+    without = {name: value for name, value in machine.items() if name != "JAVA_HOME"}
+    spark = Path(machine["JAVA_HOME"]).parent / "spark"
+    assert sharing_options(machine, spark, {}, True) != ""
+    assert sharing_options(without, spark, {}, True) == ""
+
+
 def test_a_cache_that_cannot_be_written_stops_no_start(machine: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     assert options(machine) == ""

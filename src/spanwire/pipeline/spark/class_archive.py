@@ -67,11 +67,12 @@ def shared_classes(
 
 def sharing_options(environment: Mapping[str, str], home: Path, settings: Mapping[str, str], is_recording: bool) -> str:
     """Return the options of Java that use or write the file of classes; empty if there is nothing to do."""
-    if os.name != "posix" or not is_plain(environment, home, settings):
+    java = environment.get("JAVA_HOME", "")
+    if os.name != "posix" or not java or not is_plain(environment, home, settings):
         return ""
     try:
         directory = cache_directory(environment)
-        archive = archive_of(directory, Path(environment.get("JAVA_HOME", "")), home)
+        archive = archive_of(directory, Path(java), home)
         if archive is None or " " in str(directory):
             return ""
         adopt(archive)
