@@ -157,8 +157,9 @@ def test_what_a_target_tells_and_the_targets_of_a_mark_are_bounded() -> None:
     async def scene() -> None:
         at = Scene(*(BridgeTarget(Destination(0, f"Y{number}"), FAR) for number in range(MAX_TARGETS + 5)))
         at.marks.begin(at.mark, 1, everywhere=False)
-        await at.looks()
+        others, *_ = await at.looks()
         assert len(at.bridges.asked) == MAX_TARGETS
+        assert others["silence"] == "only 20 of 25 targets of bridges are followed; trace fewer destinations"
         busy = Scene()
         busy.marks.begin(busy.mark, 1, everywhere=False)
         for first in (1, MAX_PENDING):
@@ -166,6 +167,20 @@ def test_what_a_target_tells_and_the_targets_of_a_mark_are_bounded() -> None:
             (told,) = await busy.looks()
         assert "only the first 1000 messages of all senders to queue://Y were followed" in str(told["silence"])
         assert busy.mark.observations.dropped == MAX_PENDING - 2
+
+    asyncio.run(scene())
+
+
+def test_a_trace_of_a_pattern_says_that_it_does_not_follow_bridges() -> None:
+    async def scene() -> None:
+        at = Scene()
+        mark = at.follower.begin(MarkSettings("p", parse_destination("queue://*")), at.stage.now)
+        at.marks.begin(mark, 1, everywhere=False)
+        assert at.marks.look(mark, 1) == []
+        (others,) = at.marks.collect(mark)
+        assert str(others["silence"]).startswith("a trace of a pattern ends at the bridges")
+        at.marks.forget([])
+        assert at.marks.collect(mark) == []
 
     asyncio.run(scene())
 

@@ -29,6 +29,7 @@ AskBroker = Callable[[Peer, str, str, Sequence[str], float, str], Awaitable[str]
 ACTION: Final = "trace"
 MAX_BRIDGES: Final = 3  # bridges one behind the other that a trace follows; each adds an answer's time
 MAX_TARGETS: Final = 20  # targets of one mark
+OTHERS: Final = "other targets of bridges"  # named like a broker in the answer, where some are not followed
 MAX_SENDERS: Final = 3  # senders of bridges that are marked apart at a busy target; a reconnected bridge is another one
 MAX_SENDER: Final = 300  # characters of the id of a sender
 MAX_PENDING: Final = 5_000  # observations of one target that wait for the report of the bridge, half a second as a rule
@@ -125,9 +126,13 @@ class BridgedMarks:
         self._clock: Final = clock
         self._ask_broker: Final = ask
         self._marks: Final[dict[Mark, list[TargetMark]]] = {}
+        self._left_out: Final[dict[Mark, Row]] = {}  # why targets are not followed, if there are such
 
     def begin(self, mark: Mark, bridges: int, *, everywhere: bool) -> None:
-        """Find the targets for the messages of a mark; over ``bridges`` more bridges, none with 0."""
+        """Find the targets for the messages of a mark; over ``bridges`` more bridges, none with 0.
+
+        The answer names what is not followed: the targets of a pattern, and those beyond `MAX_TARGETS`.
+        """
         source = self._broker.assembly.context.step_source
         if mark in self._marks or bridges <= 0 or not isinstance(source, BridgeTargets):
             return
@@ -139,10 +144,18 @@ class BridgedMarks:
             TargetMark(target, f"{mark.settings.mark_id}.{number}", everywhere=everywhere)
             for number, target in enumerate(list(found.values())[:MAX_TARGETS], 1)
         ]
+        if len(found) > MAX_TARGETS:
+            reason = f"only {MAX_TARGETS} of {len(found)} targets of bridges are followed; trace fewer destinations"
+        elif any(wanted.is_pattern for wanted in mark.wanted.values()):
+            reason = "a trace of a pattern ends at the bridges; trace one destination to follow its bridges"
+        else:
+            return
+        self._left_out[mark] = trace_rows.failed(OTHERS, "", reason)
 
     def forget(self, active: Sequence[Mark]) -> None:
         """Forget all marks but for the ``active`` ones."""
         for mark in [one for one in self._marks if one not in active]:
+            self._left_out.pop(mark, None)
             for target in self._marks.pop(mark):
                 if target.asking is not None:
                     target.asking.cancel()
@@ -161,7 +174,7 @@ class BridgedMarks:
 
     def collect(self, mark: Mark) -> list[Row]:
         """Move the observations of bridged messages into the mark; return the states of the brokers."""
-        states: list[Row] = []
+        states: list[Row] = [self._left_out[mark]] if mark in self._left_out else []
         for one in list(self._marks.get(mark, ())):
             if one.is_full and not one.sender:
                 self._mark_senders(mark, one)
