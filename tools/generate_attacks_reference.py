@@ -173,7 +173,11 @@ ATTACKS: Final[dict[str, Attack]] = {
         "damaged, cut, swapped and foreign files in the store",
         "Checksums cover each record, batch and segment. A start refuses, or loses nothing silently.",
     ),
-    "s43": Attack("lengths and topics of MQTT", "", "connectors for MQTT"),
+    "s43": Attack(
+        "lengths and topics of MQTT",
+        "No connector takes MQTT: the first byte ends the connection, and no length is read. Bridges read brokers of "
+        "MQTT through a library.",
+    ),
     "s44": Attack(
         "depth, entities and size of XMPP streams",
         "Document types and entities are refused. Depth, names and stanzas are bounded while they are read.",

@@ -152,3 +152,33 @@ def test_a_client_that_says_nothing_is_closed_at_the_deadline() -> None:
     stage.connection.handle_timeout(Time(due, START.wall_ms))
     assert stage.connection.closed
     assert stage.reports == ["the client did not begin any protocol within 10 s"]
+
+
+MQTT = {
+    "a connection": b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00",
+    "four bytes of length without an end": b"\x10\xff\xff\xff\xff\xff",
+    "the greatest length": b"\x10\xff\xff\xff\x7f\x00\x04MQTT\x05",
+    "a message for a topic without a name": b"\x30\x04\x00\x00\x00x",
+    "a will for a topic without a name": b"\x10\x11\x00\x04MQTT\x05\x04\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00",
+    "properties longer than the packet": b"\x10\x10\x00\x04MQTT\x05\x02\x00\x3c\xff\xff\xff\x7f",
+    "a subscription before the login": b"\x82\x05\x00\x01\x00\x00\x01",
+}
+
+
+@pytest.mark.parametrize("attack", list(MQTT))
+@pytest.mark.parametrize("octets", [1, 3, 1_000_000])
+def test_s43_packets_of_mqtt_end_the_connection_at_once_and_nothing_of_them_is_kept(attack: str, octets: int) -> None:
+    """No length of a packet is read, so none can be believed."""
+    stage = Stage()
+    sent = MQTT[attack] + b"x" * 1_000_000
+    for start in range(0, len(sent), octets):
+        stage.connection.receive_data(sent[start : start + octets], START)
+        assert stage.connection.pending_bytes <= MAX_PROBE_BYTES
+        if stage.connection.closed:
+            break
+    assert start < MAX_PROBE_BYTES
+    assert stage.connection.closed
+    assert stage.connection.data_to_send() == []
+    assert stage.made == []
+    name = "MQTT, which this version does not support" if sent[0] == 0x10 else "a protocol that is not known here"
+    assert stage.reports == [f"the client speaks {name}"]
