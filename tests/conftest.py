@@ -35,8 +35,13 @@ WITH_OTHERS: Final = tuple(
     f"tests/{beginning}"
     for beginning in (
         "bench/", "conformance/differential/", "faults/", "interop/", "service/", "spark/", "unit/discovery/",
-        "unit/stores/", "unit/testing/", "unit/tools/", "unit/transports/", "unit/client/test_loading.py",
-        "unit/management/test_control.py", "unit/network/test_connector.py", "unit/network/test_discovered.py",
+        "unit/stores/", "unit/testing/", "unit/tools/", "unit/transports/", "unit/adapters/",
+        "unit/bridges/test_jms_bridge.py", "unit/cli/test_pipeline_cursors.py", "unit/cli/test_transaction.py",
+        "unit/client/test_first_mistakes.py", "unit/client/test_loading.py", "unit/client/test_recipes.py",
+        "unit/client/test_sending_many.py", "unit/management/test_control.py", "unit/network/test_connector.py",
+        "unit/network/test_discovered.py", "unit/pipeline/sources/test_queue_watch.py",
+        "unit/pipeline/test_control_client.py", "unit/pipeline/test_cursor_reader.py",
+        "unit/pipeline/test_exactly_once.py", "unit/pipeline/test_replay_undo.py",
     )
 )  # fmt: skip
 MORE_ATTEMPTS: Final = 2
