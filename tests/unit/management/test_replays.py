@@ -124,5 +124,26 @@ def test_a_cancel_asks_the_program_to_stop_and_resume_and_undo_name_its_command(
         asyncio.run(tasks.cancel({"id": "P1f2e3d4c"}))
 
 
+def test_runs_that_begin_alike_are_tasks_with_ids_of_their_own() -> None:
+    row = published(board_of(Progress(1, 2, None)))
+    statuses = Statuses({**row, "run": "1f2e3d4c5b6a"}, {**row, "run": "1f2e3d4cffff"}, {**row, "run": "1f2e3d4c"})
+    tasks = Tasks(Clock())
+    ReplayTasks(statuses, Clock(), tasks)
+    assert [view["id"] for view in tasks.views()] == ["P1f2e3d4c5b6a", "P1f2e3d4cffff", "P1f2e3d4c"]
+    asyncio.run(tasks.cancel({"id": "P1f2e3d4c5b6a"}))
+    assert statuses.stopped == ["1f2e3d4c5b6a"]
+    statuses.listed = statuses.listed[:1]
+    asyncio.run(tasks.cancel({"id": "P1f2e3d4c5b6a"}))  # the other one has gone since it was listed
+    asyncio.run(tasks.cancel({"id": "P1f2e3d4c"}))
+    assert statuses.stopped == ["1f2e3d4c5b6a"] * 3
+
+
+@pytest.mark.parametrize("speed", ["5e-324", "-0.0", "NaN", "Infinity", "1e-300"])
+def test_a_speed_that_leads_to_no_time_is_left_out(speed: str) -> None:
+    status = f'{{"routes": [{{"route": "{ROUTE}", "rows": 0, "total": 9007199254740991, "rows_per_s": {speed}}}]}}'
+    (row,) = listed({"run": "r", "user": "u", "ageMs": 0, "status": status})
+    assert row["seconds_left"] is None
+
+
 def test_the_broker_and_the_program_name_the_route_alike() -> None:
     assert ROUTE == REPLAY

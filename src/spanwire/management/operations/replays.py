@@ -6,6 +6,7 @@ A replay runs outside of the broker, and its status is a claim of its user. The 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
@@ -16,11 +17,12 @@ from spanwire.transports.base import Clock
 
 View = dict[str, object]
 LETTER: Final = "P"
-ID_DIGITS: Final = 8  # of a run, in the id of its task
+ID_DIGITS: Final = 8  # of a run, in the id of its task; runs that begin alike have all of them
 ROUTE: Final = "pipeline replay"  # the name of the route of a replay (`spanwire.pipeline.archive.replay_watch`)
 FRESH_MS: Final = 12_000  # milliseconds; a program publishes every 5 seconds
 MAX_TEXT: Final = 200  # characters of a name or reason
 MAX_NUMBER: Final = 1 << 53  # a number that all programs can read
+MIN_SPEED: Final = 1e-6  # rows per second; below, the time left is no time
 STATES: Final = {"ended": DONE, "stopped": CANCELLED, "failed": FAILED}  # others are running
 
 
@@ -73,12 +75,20 @@ class ReplayTasks:
 
     def _named(self, arguments: Mapping[str, object]) -> tuple[str, View]:
         task_id = str(arguments.get("id"))
-        found = [(run, view) for run, view in self._found() if view["id"] == task_id]
+        found = [(run, view) for run, view in self._found() if task_id in (view["id"], LETTER + run)]
         if not found:
             raise ConfigurationError(f"there is no task {task_id[:40]}")
         return found[-1]
 
-    def _found(self) -> Iterator[tuple[str, View]]:
+    def _found(self) -> list[tuple[str, View]]:
+        """Return run and row of each replay. Programs choose the names of runs, so no two have one id."""
+        found = list(self._replays())
+        short = Counter(run[:ID_DIGITS] for run, _ in found)
+        for run, view in found:
+            view["id"] = LETTER + (run[:ID_DIGITS] if short[run[:ID_DIGITS]] == 1 else run)
+        return found
+
+    def _replays(self) -> Iterator[tuple[str, View]]:
         """Yield run and row of each status of a replay; nothing of one of another form."""
         now_ms = self._clock.now().wall_ms
         for status in self._statuses.rows(None):
@@ -98,14 +108,14 @@ def _view(
     sent, total, age_ms = _number(route, "rows"), _number(route, "total"), _number(status, "ageMs")
     state = STATES.get(_text(route, "state"), RUNNING)
     speed = route.get("rows_per_s")
-    is_known = state == RUNNING and isinstance(speed, (int, float)) and 0 < speed < MAX_NUMBER
+    is_known = state == RUNNING and isinstance(speed, (int, float)) and MIN_SPEED < speed < MAX_NUMBER
     waits_for = _text(route, "waits_for")
     if state == RUNNING and age_ms > FRESH_MS:
         waits_for = (
             f"a word from {_text(content, 'host')}: the last came {age_ms // 1000} s ago, it may have been ended"
         )
     return {
-        "id": LETTER + str(status["run"])[:ID_DIGITS],
+        "id": "",
         "operation": "replay",
         "sources": _text(route, "source"),
         "target": _text(route, "targets"),
