@@ -247,6 +247,36 @@ def test_a_long_search_is_answered_in_time_and_the_next_request_goes_on() -> Non
     assert program.asks("reserve", cursor="c", epoch=1, messages=9) == {"from": 0, "to": 2, "waiting": 0}
 
 
+def test_a_search_whose_time_ends_before_its_first_turn_finds_something() -> None:
+    stage, program = filled(3, every=1)
+    program.begins_to_ask("reserve", cursor="c", epoch=1, messages=9)
+    stage.waits(2 * SEARCH_SECONDS)
+    stage.settle()
+    stage.syncs()
+    assert program.hears() == {"from": 0, "to": 3, "waiting": 0}
+
+
+def test_a_search_whose_reads_are_all_late_goes_on_with_each_request() -> None:
+    stage, program = filled(3 * READ_MESSAGES, every=1)
+    stage = stage.restarts(clean=True)
+    program = again(program, stage)
+    ends = [0]
+    while ends[-1] < 3 * READ_MESSAGES and len(ends) < 12:
+        program.begins_to_ask("reserve", cursor="c", epoch=1, messages=9000)
+        search = search_of(stage)
+        while search.is_under_way:
+            stage.runs()
+            if stage.store.reads:
+                stage.waits(2 * SEARCH_SECONDS)
+                stage.store.answer(stage.broker, stage.now)
+        stage.syncs()
+        found = program.hears()
+        assert found is not None
+        ends.append(int(str(found["to"])))
+    assert ends[-1] == 3 * READ_MESSAGES
+    assert all(before < after for before, after in zip(ends, ends[1:], strict=False))
+
+
 def test_a_repeated_request_has_the_first_one_answered_and_finds_the_rest() -> None:
     stage, program = filled(1000, every=2)
     program.begins_to_ask("reserve", cursor="c", epoch=1, messages=900)

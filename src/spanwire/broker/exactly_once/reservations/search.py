@@ -65,6 +65,7 @@ class Search(Job, StoreReader, Alarm):
         self._reservation: Reservation | None = None  # of the request that waits for the search
         self._first = 0
         self._ends_at = 0.0
+        self._has_looked = False  # at a message, for this request
         self._marks: list[ScanPosition] = []  # the ends of the lists when the search began
         self._list_index = 0
         self._page_read: Page | None = None
@@ -87,6 +88,8 @@ class Search(Job, StoreReader, Alarm):
     def begin(self, reservation: Reservation, at_most: int, at_most_bytes: int) -> None:
         """Search on in later turns, until ``reservation`` has enough, all was looked at, or `SEARCH_SECONDS` are over.
 
+        However late the first message comes, it is looked at: else each request would begin its read anew.
+
         Args:
             at_most: messages reserved in all.
             at_most_bytes: approximate bytes reserved in all, 0 for any number.
@@ -95,6 +98,7 @@ class Search(Job, StoreReader, Alarm):
         self._reservation = reservation
         self._first = reservation.reserved.end
         self._ends_at = self._context.monotonic + SEARCH_SECONDS
+        self._has_looked = False
         self._marks = [each.open_end() for each in self._queue.pending.lists]
         self._list_index = 0
         self._context.schedule(self)
@@ -147,11 +151,14 @@ class Search(Job, StoreReader, Alarm):
                 return False
             end = min(len(page), mark.offset) if position.page_number == mark.page_number else len(page)
             if page.paged_out is None:
-                budget -= self._in_memory(reservation, page, min(end, position.offset + budget))
+                looked_at = self._in_memory(reservation, page, min(end, position.offset + budget))
             elif self._has_read(position, page):
-                budget -= self._show(reservation, page, page.paged_out, budget)
+                looked_at = self._show(reservation, page, page.paged_out, budget)
             else:
+                looked_at = 0
                 self._ask(page, page.paged_out, min(end, position.offset + READ_MESSAGES))
+            budget -= looked_at
+            self._has_looked = self._has_looked or looked_at > 0
         return self._request == 0
 
     def _is_over(self, reservation: Reservation) -> bool:
@@ -160,7 +167,7 @@ class Search(Job, StoreReader, Alarm):
             or reservation.is_full()
             or self._queue.paused
             or self._queue.removed
-            or self._context.monotonic >= self._ends_at
+            or (self._has_looked and self._context.monotonic >= self._ends_at)
         )
 
     def _matches(self, message: Message, redelivery_count: int) -> bool:
