@@ -11,6 +11,7 @@ from random import Random
 from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
 from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.network.gossip.gossip import CHANGE_S, ROUND_S, choose
+from spanwire.network.gossip.kept_members import Linked
 from spanwire.network.gossip.link_plan import LinkPlan, Seen
 from spanwire.network.gossip.members import Members
 
@@ -115,7 +116,7 @@ class GossipWorld:
         self.brokers: dict[str, SimulatedBroker] = {}
         self.killed: dict[str, SimulatedBroker] = {}
         self.sides: dict[str, int] = {}  # of a partition
-        self.kept: dict[str, dict[str, str]] = {}  # what each broker has in its store, over its death
+        self.kept: dict[str, dict[str, Linked]] = {}  # what each broker has in its store, over its death
         self.questions = 0
         self.characters = 0
         self.longest = 0
@@ -184,7 +185,7 @@ class GossipWorld:
             for broker in order:
                 if self.brokers.get(broker.name) is broker:
                     broker.step()
-                    self.kept[broker.name] = broker.plan.linked()
+                    self.kept[broker.name] = broker.plan.linked(self.now)
             self.check()
 
     def check(self) -> None:

@@ -274,7 +274,7 @@ def test_a_search_whose_reads_are_all_late_goes_on_with_each_request() -> None:
         assert found is not None
         ends.append(int(str(found["to"])))
     assert ends[-1] == 3 * READ_MESSAGES
-    assert all(before < after for before, after in zip(ends, ends[1:], strict=False))
+    assert len(set(ends)) == len(ends)
 
 
 def test_a_repeated_request_has_the_first_one_answered_and_finds_the_rest() -> None:

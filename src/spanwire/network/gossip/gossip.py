@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
 
 from spanwire.model.errors import SpanwireError
-from spanwire.network.gossip.kept_members import KeptMembers
+from spanwire.network.gossip.kept_members import KeptMembers, Linked
 from spanwire.network.gossip.members import Members
 from spanwire.network.reports.known_brokers import Peer
 from spanwire.transports.base import Clock
@@ -45,12 +45,12 @@ class GossipConnector(Protocol):
         """Return the remote brokers of the running links."""
         ...
 
-    def recall(self, members: dict[str, str], now: float) -> None:
+    def recall(self, members: dict[str, Linked], now: float) -> None:
         """Try the addresses of members that were linked in the last run, by name."""
         ...
 
-    def linked(self) -> dict[str, str]:
-        """Return an address of each member that was linked lately by name, the latest first."""
+    def linked(self, now: float) -> dict[str, Linked]:
+        """Return the members that were linked lately by name."""
         ...
 
 
@@ -130,9 +130,11 @@ class Gossip:
         members, accepted = self.members.members(now), frozenset(self._accepted())
         for connector in list(self._connectors):
             connector.tick(now, members, accepted)
-        linked: dict[str, str] = {}
+        linked: dict[str, Linked] = {}
         for connector in self._connectors:
-            linked = {**connector.linked(), **linked}
+            for name, one in connector.linked(now).items():
+                if name not in linked or one.age_s < linked[name].age_s:
+                    linked[name] = one
         self._kept.keep(linked, now)
         has_changed = now - self.members.changed_at < CHANGE_S
         peers = self._due(now)

@@ -12,6 +12,7 @@ from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.network.connector.discovered_links import DiscoveredLinks
 from spanwire.network.gossip.gossip import Gossip
+from spanwire.network.gossip.kept_members import Linked
 from spanwire.network.gossip.link_plan import LinkPlan, Seen
 from spanwire.network.gossip.seed_link import SeedLink
 from spanwire.network.reports.known_brokers import Peer
@@ -84,13 +85,13 @@ class GossipAgent:
             seed.make_way()
         self._plan.tick(now, members, self._seen)
 
-    def recall(self, members: dict[str, str], now: float) -> None:
+    def recall(self, members: dict[str, Linked], now: float) -> None:
         """Try the addresses of members that were linked in the last run."""
         self._plan.recall(members, now)
 
-    def linked(self) -> dict[str, str]:
-        """Return an address of each member that was linked lately by name, the latest first."""
-        return self._plan.linked()
+    def linked(self, now: float) -> dict[str, Linked]:
+        """Return the members that were linked lately by name."""
+        return self._plan.linked(now)
 
     def peers(self) -> list[Peer]:
         """Return the remote brokers of the running links."""

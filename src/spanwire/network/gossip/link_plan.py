@@ -22,11 +22,13 @@ from spanwire.discovery.addresses.allowed_hosts import AllowedHosts
 from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
 from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.discovery.groups.sightings import DiscoveryListener
+from spanwire.network.gossip.kept_members import Linked
 from spanwire.network.gossip.topology import neighbours
 
 GRACE_S: Final = 10.0  # seconds that the broker with the greater name leaves a duplex link to the other one
 FORMER_S: Final = 24 * 3600.0  # seconds for which a member that was linked is tried, though nobody tells of it
-MAX_FORMER: Final = 100  # such members, as many as a connector has links
+MAX_FORMER: Final = 100  # of them that have links or are kept in the store, as many as a connector has links
+MAX_REMEMBERED: Final = 1_000  # of them in memory, as many as a map has brokers; the one linked last stays longest
 BARRED_S: Final = 600.0  # seconds for which an address is not tried where another broker has answered
 
 logger = logging.getLogger(__name__)
@@ -87,6 +89,7 @@ class LinkPlan:
                 self._drop(target)
                 if target.name not in usable and now - target.linked_at > FORMER_S:
                     del self._targets[target.name]
+        self._forget_beyond(usable, wanted)
         for name in sorted(wanted):
             target = self._targets[name]
             if not target.uri and now >= target.retry_at:
@@ -102,21 +105,31 @@ class LinkPlan:
         delay = target.reconnect.next_delay(uptime_s)
         target.retry_at = math.inf if delay is None else now + delay
 
-    def recall(self, members: Mapping[str, str], now: float) -> None:
-        """Take an address of each member that was linked in the last run, by name; it is tried as after a break."""
-        for name in self._usable({name: (uri,) for name, uri in members.items()}):
-            target = _Target(name, now, Reconnect(self._retry), proven=members[name], linked_at=now)
+    def recall(self, members: Mapping[str, Linked], now: float) -> None:
+        """Take the members that were linked in the last run, by name; each is tried as after a break."""
+        for name in self._usable({name: (one.uri,) for name, one in members.items()}):
+            linked_at = now - members[name].age_s
+            target = _Target(name, now, Reconnect(self._retry), proven=members[name].uri, linked_at=linked_at)
             self._targets.setdefault(name, target)
 
-    def linked(self) -> dict[str, str]:
-        """Return an address of each member that was linked lately by name, the latest first."""
+    def linked(self, now: float) -> dict[str, Linked]:
+        """Return the members that were linked lately by name, the latest first."""
         found = [target for target in self._targets.values() if target.proven]
-        return {one.name: one.proven for one in sorted(found, key=lambda one: (-one.linked_at, one.name))}
+        found.sort(key=lambda one: (-one.linked_at, one.name))
+        return {one.name: Linked(one.proven, now - one.linked_at) for one in found}
 
     def end(self) -> None:
         """Forget all; the caller ends the links."""
         self._targets.clear()
         self._by_uri.clear()
+
+    def _forget_beyond(self, usable: Mapping[str, tuple[str, ...]], wanted: set[str]) -> None:
+        """Forget the members beyond `MAX_REMEMBERED` that nobody tells of, the ones linked longest ago."""
+        former = [one for one in self._targets.values() if one.name not in usable and one.name not in wanted]
+        beyond = len(former) - MAX_REMEMBERED
+        if beyond > 0:
+            for target in sorted(former, key=lambda one: (one.linked_at, one.name))[:beyond]:
+                del self._targets[target.name]
 
     def _usable(self, members: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Return the members with an address permitted for links."""

@@ -11,7 +11,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.network.gossip import gossip as rounds
 from spanwire.network.gossip.gossip import CHANGE_S, FAN_OUT, Gossip, choose
-from spanwire.network.gossip.kept_members import KeptMembers
+from spanwire.network.gossip.kept_members import KeptMembers, Linked
 from spanwire.network.gossip.members import Members
 from spanwire.network.reports.known_brokers import Peer
 from tests.support.control_dialogue import Program, Refused
@@ -47,11 +47,11 @@ class Connector:
     def peers(self) -> list[Peer]:
         return [Peer(name, f"tcp://{name}:1") for name in self.names]
 
-    def recall(self, members: dict[str, str], now: float) -> None:
-        self.recalled = members
+    def recall(self, members: dict[str, Linked], now: float) -> None:
+        self.recalled = {name: one.uri for name, one in members.items()}
 
-    def linked(self) -> dict[str, str]:
-        return {name: f"tcp://{name}:1" for name in self.names}
+    def linked(self, now: float) -> dict[str, Linked]:
+        return {name: Linked(f"tcp://{name}:1", 0.0) for name in self.names}
 
 
 class Scene:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.groups.gossip_settings import GossipSettings
-from spanwire.network.gossip.link_plan import BARRED_S, FORMER_S, GRACE_S, LinkPlan, Seen
+from spanwire.network.gossip.kept_members import Linked
+from spanwire.network.gossip.link_plan import BARRED_S, FORMER_S, GRACE_S, MAX_REMEMBERED, LinkPlan, Seen
 
 B, C = "tcp://10.0.0.2:61616", "tcp://10.0.0.3:61616"
 ALLOWED = ("10.0.0.0/24",)
@@ -37,6 +38,9 @@ class Scene:
     def tick(self, now: float, members: Mapping[str, tuple[str, ...]], seen: Seen | None = None) -> list[str]:
         self.plan.tick(now, members, seen or Seen())
         return self.links.open
+
+    def linked(self, now: float) -> dict[str, str]:
+        return {name: one.uri for name, one in self.plan.linked(now).items()}
 
     def fails(self, uri: str, now: float, uptime_s: float = 0.0) -> None:
         self.links.open.remove(uri)
@@ -113,29 +117,54 @@ def test_a_member_that_was_linked_is_tried_for_a_day_though_nobody_tells_of_it()
 
 def test_a_member_of_the_last_run_is_tried_for_a_day_and_linked_by_its_name_alone() -> None:
     scene = Scene()
-    scene.plan.recall({"b": B, "c": C}, 0)
+    scene.plan.recall({"b": Linked(B, 0.0), "c": Linked(C, 0.0)}, 0)
     assert scene.tick(0, {}) == [B, C]
     assert scene.tick(1, {}, Seen({B: "b", C: "another"})) == [B]
-    assert scene.plan.linked() == {"b": B, "c": C}
+    assert scene.linked(1) == {"b": B, "c": C}
     for second in range(2, 30):
         assert scene.tick(second, {}, Seen({B: "b"})) == [B]  # and C is left alone
     assert scene.tick(2 + BARRED_S, {}, Seen({B: "b"})) == [B, C]
     scene.fails(C, 3 + BARRED_S)
     assert scene.tick(FORMER_S + 100, {}, Seen({B: "b"})) == [B]
-    assert scene.plan.linked() == {"b": B}
+    assert scene.linked(FORMER_S + 100) == {"b": B}
+
+
+def test_a_member_that_is_gone_is_forgotten_a_day_after_its_link_however_often_the_broker_starts() -> None:
+    kept = {"b": Linked(B, 0.0), "c": Linked(C, 0.0)}
+    for hour in range(25):
+        scene = Scene()
+        scene.plan.recall(kept, 0)
+        scene.tick(0, {})
+        scene.tick(3_600, {}, Seen({C: "c"}))
+        kept = scene.plan.linked(3_600)
+        assert set(kept) == ({"b", "c"} if hour < 24 else {"c"})
+        assert kept["c"].age_s == 0
+
+
+def test_s37_members_that_come_and_go_are_not_all_remembered() -> None:
+    scene = Scene()
+    for number in range(MAX_REMEMBERED + 200):
+        uri = f"tcp://10.0.0.2:{1_000 + number}"
+        scene.tick(number, {f"x{number}": (uri,)})
+        scene.tick(number + 0.5, {f"x{number}": (uri,)}, Seen({uri: f"x{number}"}))
+    found = scene.plan.linked(MAX_REMEMBERED + 200)
+    assert MAX_REMEMBERED <= len(found) <= MAX_REMEMBERED + 100
+    assert next(iter(found)) == f"x{MAX_REMEMBERED + 199}"
+    assert "x0" not in found
 
 
 def test_s37_a_kept_address_outside_of_the_networks_is_never_linked_nor_one_of_the_own_name() -> None:
     scene = Scene()
-    scene.plan.recall({"b": "tcp://169.254.169.254:80", "c": "tcp://localhost:6379", "a": B, "d": C}, 0)
+    kept = {"b": "tcp://169.254.169.254:80", "c": "tcp://localhost:6379", "a": B, "d": C}
+    scene.plan.recall({name: Linked(uri, 0.0) for name, uri in kept.items()}, 0)
     assert scene.tick(0, {}) == [C]
-    assert scene.plan.linked() == {"d": C}
+    assert scene.linked(0) == {"d": C}
 
 
 def test_a_member_with_a_duplex_link_of_its_own_is_known_at_the_next_start() -> None:
     scene = Scene("c", duplex=True)
     assert scene.tick(0, {"b": (B,)}, Seen(accepted=frozenset({"b", "stranger"}))) == []
-    assert scene.plan.linked() == {"b": B}
+    assert scene.linked(0) == {"b": B}
 
 
 def test_a_member_that_was_never_linked_is_forgotten_with_the_last_word_of_it() -> None:
