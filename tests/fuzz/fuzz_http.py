@@ -1,10 +1,10 @@
 """Every route of the HTTP API with requests made from its OpenAPI document, by schemathesis against a real broker.
 
-    python -m tests.fuzz.fuzz_http SCHEMATHESIS [EXAMPLES [SEED]]
+    python -m tests.fuzz.fuzz_http SCHEMATHESIS [EXAMPLES [SEED [PATHS]]]
 
 SCHEMATHESIS is the program, in an environment of its own (`make fuzz-http`): it adds seconds to each start of pytest
-where it is installed. Ends with its status: 0 if each answer was one that the document describes, and no request that
-the document forbids was accepted.
+where it is installed. PATHS is a regular expression for the only paths. Ends with its status: 0 if each answer was one
+that the document describes, and no request that the document forbids was accepted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WithWebPort(Started):
         return super().text().replace("</broker>", f'{USERS}<web port="0"/></broker>')
 
 
-def main(program: str, examples: str = EXAMPLES, seed: str = SEED) -> int:
+def main(program: str, examples: str = EXAMPLES, seed: str = SEED, paths: str = "") -> int:
     """Return the status of the program."""
     with tempfile.TemporaryDirectory() as directory, WithWebPort(Path(directory)) as broker:
         broker.awaits("Listening for web requests at: ")
@@ -60,7 +60,7 @@ def main(program: str, examples: str = EXAMPLES, seed: str = SEED) -> int:
         settings.write_text(SETTINGS, "utf-8")
         command = [
             str(Path(program).absolute()), "--config-file", str(settings), "run", f"{url}/api/v1/openapi.json",
-            "--auth", USER,
+            "--auth", USER, *(["--include-path-regex", paths] if paths else []),
             "--exclude-path-regex", LEFT_OUT, "--exclude-checks", UNCHECKED, "--phases", "coverage,fuzzing",
             "--max-examples", examples, "--seed", seed, "--request-timeout", str(TIMEOUT_S), "--no-color",
         ]  # fmt: skip

@@ -90,7 +90,7 @@ async def operate(operation: Operation, call: Call) -> Response:
     if operation.subject:
         arguments.update(subject(operation, [str(call.request.path_params["name"])]))
     result = await run(operation, arguments, call)
-    if isinstance(result, dict) and isinstance(result.get("task"), str):
+    if operation.may_begin_task and isinstance(result, dict) and isinstance(result.get("task"), str):
         location = f"{PREFIX}/tasks?id={result.get('task')}"
         return JSONResponse({"result": result}, int(HTTPStatus.ACCEPTED), {"Location": location})
     return JSONResponse({"result": result})

@@ -12,6 +12,7 @@ from spanwire.management.tables.operation_table import Argument
 from spanwire.web.problems import ProblemError
 
 JSON_TYPE: Final = "application/json"
+MAX_SHOWN: Final = 40  # characters of a wrong value in an answer
 MAX_ITEMS: Final = 100  # names in a list of an operation, as on the control socket
 
 
@@ -43,7 +44,7 @@ def _refuse_constant(name: str) -> object:
 def check_arguments(
     known: tuple[Argument, ...], content: MutableMapping[str, object], others: tuple[str, ...] = ()
 ) -> None:
-    """Raise `ProblemError` for an unknown or missing argument, or an argument of another type.
+    """Raise `ProblemError` for an unknown or missing argument, or a value of another type or outside the choices.
 
     Errors name ``others`` too.
 
@@ -62,7 +63,7 @@ def check_arguments(
 
 
 def _check(argument: Argument, content: MutableMapping[str, object]) -> None:
-    """Raise `ProblemError` for a missing argument, or an argument of another type."""
+    """Raise `ProblemError` for a missing argument, or a value of another type or outside the choices."""
     if argument.name not in content:
         if argument.required:
             raise ProblemError(HTTPStatus.BAD_REQUEST, f"the argument {argument.name} is missing: {argument.meaning}")
@@ -83,6 +84,11 @@ def _check(argument: Argument, content: MutableMapping[str, object]) -> None:
         is_right = isinstance(value, list) and 0 < len(value) <= MAX_ITEMS and all(isinstance(x, str) for x in value)
     if not is_right:
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"the argument {argument.name} is wrong: {argument.meaning}")
+    if argument.choices and value not in argument.choices:
+        raise ProblemError(
+            HTTPStatus.BAD_REQUEST,
+            f"{argument.name} is {str(value)[:MAX_SHOWN]!r}; it is one of {', '.join(argument.choices)}",
+        )
 
 
 def _is_inside(argument: Argument, value: int) -> bool:

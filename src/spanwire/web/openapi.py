@@ -8,7 +8,7 @@ from typing import Final
 from spanwire import __version__
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, TEXT, Attribute, ViewTable
 from spanwire.management.tables.listing import DEFAULT_SIZE, MAX_PAGE, MAX_PATTERN, MAX_SIZE, MAX_WILDCARDS
-from spanwire.management.tables.operation_table import LATER, OPERATIONS, Argument, Role
+from spanwire.management.tables.operation_table import OPERATIONS, Argument, Operation, Role
 from spanwire.management.tables.view_table import BROKER, QUEUES, TOPICS, VIEWS
 from spanwire.web.arguments import MAX_ITEMS
 from spanwire.web.calls import Node, RouteRow, json_refusal
@@ -23,8 +23,21 @@ MEDIA_TYPES: Final = {
     "/metrics": ("text/plain", "application/openmetrics-text"),
     **dict.fromkeys(HEALTH, ("application/health+json",)),
 }
-BEGINNING: Final = (f"{PREFIX}/tasks/undo", f"{PREFIX}/tasks/resume")  # these always begin a task
-TASK: Final[Node] = {"type": OBJECT, "required": ["result"]}
+TASK: Final[Node] = {
+    "description": "a task has begun",
+    "headers": {"Location": {"description": "path of the task", "schema": {"type": TEXT}}},
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": OBJECT,
+                "properties": {
+                    "result": {"type": OBJECT, "properties": {"task": {"type": TEXT}}, "required": ["task"]}
+                },
+                "required": ["result"],
+            }
+        }
+    },
+}
 COMPARISON: Final = "^[<>]?-?[0-9]{1,18}([.][0-9]{1,9})?$"  # of a number in a filter
 
 
@@ -73,8 +86,9 @@ def _operation(route: RouteRow, path: str) -> Node:
         body = _body(path, route)
         needs_body = bool(body.get("required") or path == JOLOKIA)
         node["requestBody"] = {"required": needs_body, "content": {"application/json": {"schema": body}}}
-    if LATER in _arguments(path) or path in BEGINNING:
-        responses["202"] = {"description": "a task has begun", "content": {"application/json": {"schema": TASK}}}
+    operation = _operation_of(path)
+    if operation is not None and operation.may_begin_task:
+        responses["202"] = TASK
     return node
 
 
@@ -83,12 +97,12 @@ def _body(path: str, route: RouteRow) -> Node:
         return route.schema.body or {}
     if path == JOLOKIA:
         return {"type": [OBJECT, LIST], "description": "a request of Jolokia's protocol, or a list of them"}
-    is_operation = any(PREFIX + one.path == path for one in OPERATIONS)
-    return arguments_schema(_arguments(path)) if is_operation else {}
+    operation = _operation_of(path)
+    return {} if operation is None else arguments_schema(operation.arguments)
 
 
-def _arguments(path: str) -> tuple[Argument, ...]:
-    return next((one.arguments for one in OPERATIONS if PREFIX + one.path == path), ())
+def _operation_of(path: str) -> Operation | None:
+    return next((one for one in OPERATIONS if PREFIX + one.path == path), None)
 
 
 def _security(route: RouteRow) -> list[Node]:

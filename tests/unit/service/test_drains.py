@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from spanwire.broker.metadata import DRAINS
+from spanwire.management.tables.operation_table import OPERATIONS
 from spanwire.management.tables.work_tables import TASKS
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.service.administration import disk_wait
@@ -93,6 +94,7 @@ def test_a_drain_is_done_when_the_queues_are_empty_and_its_link_goes() -> None:
     async def scene() -> None:
         office = Office()
         assert await office.drains.start({"uri": OTHER, "settings": {"userName": "u"}}) == {"task": "D1"}
+        assert all(one.always_task for one in OPERATIONS if one.command == "drain")  # so its description says
         assert office.connectors.added["DRAIN-1"] == {
             "uri": f"static:({OTHER})", "name": "DRAIN-1",
             "settings": {

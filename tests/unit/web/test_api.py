@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 
 import pytest
+from httpx import Response
 from starlette.testclient import TestClient
 
-from spanwire.management.tables.operation_table import COMMAND_ROLES, OPERATIONS, Role
+from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, OBJECT, TEXT
+from spanwire.management.tables.operation_table import (
+    COMMAND_ROLES,
+    OPERATIONS,
+    QUESTIONS,
+    Argument,
+    Operation,
+    Role,
+)
 from spanwire.management.tables.view_table import BROKER, QUEUES, VIEWS
 from spanwire.web.calls import json_refusal
 from spanwire.web.openapi import document
@@ -277,6 +286,63 @@ def test_a_task_is_accepted_and_named() -> None:
     assert (page["total"], page["items"][0]["processed"]) == (1, 5)
     assert client.post("/api/v1/tasks/cancel", json={"id": "7"}, auth=VERA).status_code == 403
     assert client.post("/api/v1/tasks/cancel", json={"id": "7"}, auth=OTTO).status_code == 200
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
+def test_an_answer_with_a_task_is_one_that_the_description_has(operation: Operation) -> None:
+    link = FakeBrokerLink()
+    link.answers[operation.command] = {"task": "7"}
+    answer = client_of(link).post(f"/api/v1{operation.path.format(name='A')}", json=arguments_of(operation), auth=ANNA)
+    described = responses_of(operation)[str(answer.status_code)]
+    assert isinstance(described, dict)
+    assert answer.headers["content-type"] in described["content"]
+    assert set(described.get("headers", {})) == ({"Location"} & {name.title() for name in answer.headers})
+    assert answer.json() == {"result": {"task": "7"}}
+
+
+def responses_of(operation: Operation) -> dict[str, object]:
+    """Return the described answers to an operation by status."""
+    paths = document(ROUTES)["paths"]
+    assert isinstance(paths, dict)
+    return dict(paths[f"/api/v1{operation.path}"]["post"]["responses"])
+
+
+CHOSEN = [(one, argument) for one in (*OPERATIONS, *QUESTIONS) for argument in one.arguments if argument.choices]
+
+
+def test_some_operations_and_questions_have_choices() -> None:
+    assert {operation in QUESTIONS for operation, _ in CHOSEN} == {True, False}
+
+
+@pytest.mark.parametrize(("operation", "argument"), CHOSEN, ids=lambda one: getattr(one, "path", None) or one.name)
+def test_a_value_outside_of_the_choices_is_refused_with_their_names(operation: Operation, argument: Argument) -> None:
+    link = FakeBrokerLink()
+    client = client_of(link)
+    path = f"/api/v1{operation.path.format(name='A')}"
+
+    def ask(value: str) -> Response:
+        content = {**arguments_of(operation), argument.name: value}
+        is_question = operation in QUESTIONS
+        answer: Response = (
+            client.get(path, params=content, auth=ANNA) if is_question else client.post(path, json=content, auth=ANNA)
+        )
+        return answer
+
+    for value in ("red", "", argument.choices[0].upper()):
+        answer = ask(value)
+        assert answer.status_code == 400
+        names = ", ".join(argument.choices)
+        assert answer.json()["detail"] == f"{argument.name} is {value!r}; it is one of {names}"
+    assert link.count(operation.command) == 0
+    for value in argument.choices:
+        assert ask(value).status_code == 200
+    assert link.count(operation.command) == len(argument.choices)
+
+
+def arguments_of(operation: Operation) -> dict[str, object]:
+    """Return the required arguments of an operation, each with a valid value."""
+    values: dict[str, object] = {TEXT: "x", LIST: ["x"], OBJECT: {}, BOOLEAN: True, INTEGER: 1}
+    return {one.name: values[one.type] for one in operation.arguments if one.required}
 
 
 def test_bridges_are_created_and_deleted_by_administrators() -> None:

@@ -49,7 +49,8 @@ class Argument:
 class Operation:
     """One operation: its path below ``/api/v1``, the command of the control socket, role and arguments.
 
-    ``subject`` is the kind of the one destination in the path, "" for operations without a destination.
+    ``subject`` is the kind of the one destination in the path, "" for operations without a destination. An operation
+    that is ``always_task`` answers with the id of a task, even without the argument that makes a task of others.
     """
 
     path: str
@@ -58,6 +59,12 @@ class Operation:
     meaning: str
     arguments: tuple[Argument, ...] = ()
     subject: str = ""
+    always_task: bool = False
+
+    @property
+    def may_begin_task(self) -> bool:
+        """True if the answer may be the id of a task."""
+        return self.always_task or LATER in self.arguments
 
 
 SELECTOR: Final = Argument("selector", TEXT, "a selector; without one all messages")
@@ -205,9 +212,10 @@ MANAGING: Final = (
     Operation("/tasks/cancel", "task-cancel", Role.OPERATE, "end a task; what it has done stays",
               (TASK_ID,)),
     Operation("/tasks/resume", "task-resume", Role.OPERATE, "go on with a cancelled or failed move or drain",
-              (TASK_ID,)),
+              (TASK_ID,), always_task=True),
     Operation("/tasks/undo", "task-undo", Role.OPERATE,
-              "bring back what a move has moved and nobody has consumed, as a task of its own", (TASK_ID,)),
+              "bring back what a move has moved and nobody has consumed, as a task of its own", (TASK_ID,),
+              always_task=True),
     Operation("/links/start", "network-start", Role.ADMIN, "start network connectors", CONNECTORS),
     Operation("/log/level", "log-level", Role.ADMIN,
               "set the level of a logger, and show the loggers with a level of their own",
@@ -232,7 +240,7 @@ MANAGING: Final = (
               (Argument("uri", TEXT, "address of the other broker, such as tcp://host:61616", required=True),
                Argument("queues", LIST, "names or patterns of queues; else all"),
                Argument("keep", INTEGER, "messages that stay, about", least=0),
-               Argument("settings", OBJECT, "attributes of the <networkConnector>, as texts"))),
+               Argument("settings", OBJECT, "attributes of the <networkConnector>, as texts")), always_task=True),
     Operation("/links/drain", "link-drain", Role.ADMIN,
               "stop network connectors once no message is on its way over them; they take no further ones meanwhile",
               CONNECTORS),

@@ -40,7 +40,8 @@ def test_each_form_runs_its_operation_with_the_role_of_the_api(operation: object
     operation = next(one for one in OFFERED if one is operation)
     link = FakeBrokerLink()
     query = {"name": f"{operation.subject}://A"} if operation.subject else {}
-    fields = {argument.name: "true" if argument.type == "boolean" else "n=1" if argument.type == "object" else "7"
+    values = {"boolean": "true", "object": "n=1"}
+    fields = {argument.name: argument.choices[0] if argument.choices else values.get(argument.type, "7")
               for argument in operation.arguments if argument.name not in ("as_task", "dry_run")}  # fmt: skip
     link.answers["tasks"] = [{"id": "7", "state": "done", "processed": 3}]
     link.answers["browse"] = {"messages": [{}], "looked": 1, "waiting": 1}
@@ -57,6 +58,13 @@ def test_each_form_runs_its_operation_with_the_role_of_the_api(operation: object
     assert set(fields) <= set(arguments)
     assert arguments.get("destinations") == ([query["name"]] if operation.subject else None)
     assert client.post(path_of(operation), params=query, data=data, auth=user).status_code == 403
+    for argument in operation.arguments:
+        if argument.choices:
+            answer = client.post(
+                path_of(operation), params=query, data={**data, argument.name: "red"}, headers=OWN, auth=user
+            )
+            assert answer.status_code == 400
+            assert f"it is one of {', '.join(argument.choices)}" in answer.text
     lower = OTTO if operation.role is Role.ADMIN else VERA
     assert client.post(path_of(operation), params=query, data=data, headers=OWN, auth=lower).status_code == 403
     assert link.count(operation.command) == 1
