@@ -19,7 +19,8 @@ FEWEST: Final = 240  # tests that ran when this was written; fewer means that cl
 
 
 @pytest.mark.long
-def test_the_suite_of_faststream_passes() -> None:
+@pytest.mark.parametrize("address", ["{}", "failover:({})"])
+def test_the_suite_of_faststream_passes(address: str) -> None:
     if not (PYTHON.exists() and (SUITE / "tests/brokers/base").is_dir()):
         pytest.skip("FastStream's tests are not here: they are in no package, run make faststream")
     command = [
@@ -34,7 +35,7 @@ def test_the_suite_of_faststream_passes() -> None:
         ".",
         "broker_cases.py",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(SUITE)}
+    environment = {**os.environ, "PYTHONPATH": str(SUITE), "ADDRESS": address}
     done = subprocess.run(
         command, cwd=CASES, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

@@ -46,6 +46,17 @@ def hot_classes() -> set[type]:
     return {hot for hot in found if not vars(hot).get("_is_protocol", False)}
 
 
+def hot_protocols() -> set[tuple[str, str]]:
+    """Module and name of each protocol that the compiled modules define."""
+    found: set[tuple[str, str]] = set()
+    for module in compiled_by_configuration():
+        tree = ast.parse((ROOT / "src" / f"{module.replace('.', '/')}.py").read_text("utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "Protocol" for base in node.bases):
+                found.add((module, node.name))
+    return found
+
+
 def is_extension(module: str) -> bool:
     specification = importlib.util.find_spec(module)
     assert specification is not None and specification.origin is not None, f"{module} is not installed"
@@ -73,6 +84,31 @@ def test_subclass_checks_tell_the_truth_about_every_class_of_the_hot_packages() 
             others = [other for other in classes if other is not one]
             lies = [other for other in others if issubclass(one, other) != (other in one.__mro__)]
             assert lies == [], f"{one} is no subclass of {lies}, or is one"
+
+
+def test_no_interpreted_class_inherits_from_a_compiled_protocol() -> None:
+    # mypyc makes a trait of the protocol, and the first instance of such a class raises TypeError there.
+    faults = []
+    protocols = hot_protocols()
+    assert len(protocols) > 10
+    compiled = compiled_by_configuration()
+    for path in PACKAGE.rglob("*.py"):
+        if module_name(path) in compiled:
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        imported = {
+            alias.asname or alias.name: (node.module, alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            bases = (
+                [base.id for base in node.bases if isinstance(base, ast.Name)] if isinstance(node, ast.ClassDef) else []
+            )
+            if "Protocol" not in bases:
+                faults += [f"{path}: {base}" for base in bases if imported.get(base) in protocols]
+    assert faults == []
 
 
 def test_the_version_says_which_build_runs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,9 +12,9 @@ from spanwire.testing import Broker
 
 @pytest.fixture(scope="session")
 def broker_url() -> Iterator[str]:
-    """URL of a broker for all tests; their queues have random names."""
+    """URL of a broker for all tests, in the form of the variable ADDRESS; their queues have random names."""
     with Broker() as broker:
-        yield f"tcp://{broker.host}:{broker.port}"
+        yield os.environ.get("ADDRESS", "{}").format(f"tcp://{broker.host}:{broker.port}")
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ from spanwire.client import Message
 from spanwire.client.messages.loopback import received_message
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.message_view import NULL_VALUE
 from spanwire.model.written_destination import written_destination
-from spanwire.selector.expression import MessageValues
 from spanwire.selector.parser import parse_selector
 
 
@@ -138,8 +138,11 @@ class FakeProducer(SpanwireProducer):
         return found[:1] if destination.kind == QUEUE else found
 
 
-class ReceivedValues(MessageValues):
-    """Headers and properties of a received message for a selector."""
+class ReceivedValues:
+    """Headers and properties of a received message for a selector: `MessageValues`.
+
+    A class that is not compiled cannot inherit from a compiled protocol, so the base is not named.
+    """
 
     def __init__(self, message: Message) -> None:
         self._properties: Final = message.properties
@@ -155,6 +158,10 @@ class ReceivedValues(MessageValues):
     def value(self, name: str) -> object:
         """Return a header or property, or None."""
         return self._headers[name] if name in self._headers else self._properties.get(name)
+
+    def value_type(self, name: str) -> int:
+        """Return the type that follows from the value, whose number of bits the client does not keep."""
+        return NULL_VALUE
 
 
 def is_selected(selector: str | None, message: Message) -> bool:
