@@ -133,6 +133,15 @@ class LineageSender:
             logger.warning("an OpenLineage event was not sent, and further ones may follow: %s", reason)
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes an error of a redirect: the library would send the key to the other address, too."""
+
+    def http_error_302(self, *_: object) -> None:
+        return None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
 def http_post(environ: Mapping[str, str]) -> Callable[[bytes], None] | None:
     """Return a function that posts an event to the receiver of the variables, or ``None`` without `URL`.
 
@@ -149,9 +158,11 @@ def http_post(environ: Mapping[str, str]) -> Callable[[bytes], None] | None:
     if environ.get(KEY):
         headers["Authorization"] = f"Bearer {environ[KEY]}"
 
+    opener = urllib.request.build_opener(_NoRedirects)
+
     def post(event: bytes) -> None:
         request = urllib.request.Request(address, event, headers, method="POST")
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S):
+        with opener.open(request, timeout=TIMEOUT_S):
             return
 
     return post

@@ -8,8 +8,9 @@ import logging
 import re
 from typing import Any, Final
 
+from aiobotocore.config import AioConfig
+from aiobotocore.httpsession import AIOHTTPSession
 from aiobotocore.session import get_session
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from spanwire.bridges.model.definition import ConnectionFactory
@@ -48,6 +49,25 @@ def address_of(factory: ConnectionFactory) -> Place:
     return place
 
 
+class StraightSession(AIOHTTPSession):  # type: ignore[misc]
+    """The library's HTTP without redirects, which it would follow with the messages to any address."""
+
+    async def _get_session(self, proxy_url: Any) -> Any:
+        return StraightRequests(await super()._get_session(proxy_url))
+
+
+class StraightRequests:
+    """Makes requests whose redirects are answers."""
+
+    def __init__(self, session: Any) -> None:
+        """``session`` is one of aiohttp."""
+        self._session: Final = session
+
+    async def request(self, method: str, **words: Any) -> Any:
+        """Return the answer to a request."""
+        return await self._session.request(method, **{**words, "allow_redirects": False})
+
+
 class SqsConnection:
     """A client of the library. After a failure of the connection no call succeeds; a refusal fails its call alone."""
 
@@ -68,7 +88,8 @@ class SqsConnection:
             "region_name": place.options[REGION],
             "endpoint_url": f"{'https' if place.is_secure else 'http'}://{host}:{place.port}",
             "verify": self._trust or True,
-            "config": Config(
+            "config": AioConfig(
+                http_session_cls=StraightSession,
                 connect_timeout=CONNECT_S,
                 read_timeout=ANSWER_S,
                 max_pool_connections=CONNECTIONS,
