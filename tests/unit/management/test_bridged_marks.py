@@ -17,11 +17,13 @@ from spanwire.management.questions.bridged_marks import (
     ASK_S,
     LOOK_S,
     MAX_BRIDGES,
+    MAX_BROKERS,
     MAX_PENDING,
     MAX_SENDERS,
     MAX_TARGETS,
     BridgedMarks,
     BridgeTarget,
+    TargetMark,
 )
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.environment import Time
@@ -169,6 +171,16 @@ def test_what_a_target_tells_and_the_targets_of_a_mark_are_bounded() -> None:
         assert busy.mark.observations.dropped == MAX_PENDING - 2
 
     asyncio.run(scene())
+
+
+def test_s47_brokers_that_a_target_invents_are_not_all_remembered() -> None:
+    one = TargetMark(BridgeTarget(Y, FAR), "t.1", everywhere=False)
+    for first in (0, 4_000):
+        numbers = range(first, first + 4_000)
+        one.take([{**state(), "broker": f"b{number}"} for number in numbers])
+        one.take([{**observed(1, "ID:x"), "teller": f"b{number}"} for number in numbers])
+    assert len(one.states) == len(one.after) == len(one.pending) == MAX_BROKERS
+    assert one.dropped == 8_000 - MAX_BROKERS
 
 
 def test_a_trace_of_a_pattern_says_that_it_does_not_follow_bridges() -> None:

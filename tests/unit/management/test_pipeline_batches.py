@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.following.mark import Mark
-from spanwire.management.questions.pipeline_batches import MAX_BATCHES, MAX_RANGES, note_batches
+from spanwire.management.questions.pipeline_batches import MAX_BATCHES, MAX_LOOKS, MAX_RANGES, note_batches
 from tests.support.control_dialogue import Program
 from tests.unit.broker.test_following_dialogues import Followed
 
@@ -89,6 +89,16 @@ def test_a_status_is_read_up_to_a_number_of_batches() -> None:
     assert [detail.split(",")[0] for _, _, detail, _ in watched.processed()] == [
         f"batch {number}" for number in range(5, MAX_RANGES + 5)
     ]
+
+
+def test_s47_a_status_costs_a_bounded_number_of_looks_whatever_it_repeats() -> None:
+    watched = Watched()
+    whole = {"route": "r", "cursor": "c", "ranges": [[0, 0, 9_999, 0]] * MAX_RANGES}
+    count = MAX_LOOKS // (3 * MAX_RANGES) + 1  # a range, and the two messages in it
+    watched.publishes(status(*[whole] * count, {**whole, "route": "last"}))
+    assert [location for _, location, _, _ in watched.processed()] == ["route r of pipeline p.yaml"] * 2
+    watched.program.asks("publish", pipeline="other.yaml", run="r2", body=status(ROUTE))
+    assert "route orders of pipeline other.yaml" in [location for _, location, _, _ in watched.processed()]
 
 
 def test_a_message_shows_a_limited_number_of_batches() -> None:

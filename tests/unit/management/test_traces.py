@@ -12,7 +12,7 @@ import pytest
 from spanwire.broker.broker import Broker
 from spanwire.broker.explanation.links import LinkDescription
 from spanwire.management.questions.questions import TraceCommands
-from spanwire.management.questions.traces import MAX_KEPT_ROWS, MAX_ROWS, Trace, Traces, mark_settings
+from spanwire.management.questions.traces import MAX_BROKERS, MAX_KEPT_ROWS, MAX_ROWS, Trace, Traces, mark_settings
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
@@ -198,6 +198,13 @@ def test_what_other_brokers_tell_is_bounded() -> None:
         trace.take([observed(number, "b1")])
     assert len(trace.rows) == MAX_KEPT_ROWS
     assert trace.dropped > 0
+
+
+def test_s47_tellers_that_a_broker_invents_are_not_all_remembered() -> None:
+    trace = Trace(mark_settings({"id": "t", "destination": Q}), 0, everywhere=True)
+    trace.take([{**observed(1), "teller": f"teller {number}"} for number in range(MAX_BROKERS + 100)])
+    assert len(trace.after) == len(trace.rows) == MAX_BROKERS
+    assert trace.dropped == 100
 
 
 def test_one_answer_has_so_many_rows_at_most() -> None:

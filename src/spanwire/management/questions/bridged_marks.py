@@ -30,6 +30,7 @@ ACTION: Final = "trace"
 MAX_BRIDGES: Final = 3  # bridges one behind the other that a trace follows; each adds an answer's time
 MAX_TARGETS: Final = 20  # targets of one mark
 OTHERS: Final = "other targets of bridges"  # named like a broker in the answer, where some are not followed
+MAX_BROKERS: Final = 500  # brokers that the broker of one target tells of, as in one trace
 MAX_SENDERS: Final = 3  # senders of bridges that are marked apart at a busy target; a reconnected bridge is another one
 MAX_SENDER: Final = 300  # characters of the id of a sender
 MAX_PENDING: Final = 5_000  # observations of one target that wait for the report of the bridge, half a second as a rule
@@ -86,11 +87,15 @@ class TargetMark:
         """Keep an answer: new observations until their ids are known, and the states of brokers."""
         for row in rows:
             if row["kind"] != trace_rows.OBSERVATION:
-                self.states[row["broker"]] = row
+                if row["broker"] in self.states or len(self.states) < MAX_BROKERS:
+                    self.states[row["broker"]] = row
                 continue
             teller, number = str(row.get("teller") or row["broker"]), row["number"]
             assert isinstance(number, int)
             if number <= self.after.get(teller, 0):
+                continue
+            if teller not in self.after and len(self.after) >= MAX_BROKERS:
+                self.dropped += 1
                 continue
             self.after[teller] = number
             if len(self.pending) >= MAX_PENDING:

@@ -8,6 +8,7 @@ cursors of this user alone.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -18,6 +19,7 @@ PROCESSED: Final = "processed"
 MAX_ROUTES: Final = 100  # routes of one status that are read
 MAX_RANGES: Final = 50  # batches of one route that are read
 MAX_BATCHES: Final = 50  # batches noted of one message, which a task that is repeated reads again
+MAX_LOOKS: Final = 2_000  # looks of one status at a message: each marked one in two batches
 MAX_TEXT: Final = 120  # characters of a name
 MAX_NUMBER: Final = 1 << 53  # a number that all programs can read
 
@@ -30,25 +32,43 @@ def note_batches(mark: Mark, parts: BrokerAssembly) -> None:
     if not read:
         return
     owners = {str(row["cursor"]): row["user"] for row in parts.cursors.rows(None, "")}
+    held: dict[str, _Held] = {}
     for row in parts.statuses.rows(None):
+        left = MAX_LOOKS
         for cursor, location, ranges, detail in _routes(row):
-            if owners.get(cursor) == row["user"]:
-                _note(mark, read, cursor, location, ranges, detail)
+            if left > 0 and ranges and owners.get(cursor) == row["user"]:
+                if cursor not in held:
+                    held[cursor] = _Held(cursor, read)
+                left -= held[cursor].note(mark, location, ranges, detail, left)
 
 
-def _note(mark: Mark, read: Iterable[Marked], cursor: str, location: str, ranges: Iterable[Range], detail: str) -> None:
-    held = [(known, known.numbers[cursor]) for known in read if cursor in known.numbers]
-    if not held:
-        return
-    for batch, start, end, at_ms in ranges:
-        name = f"{location} {batch}"
-        for known, number in held:
-            if not start <= number < end or name in known.batches or len(known.batches) >= MAX_BATCHES:
-                continue
-            known.batches[name] = None
-            mark.observations.add(
-                PROCESSED, known.text, known.origin, location, f"batch {batch}{detail}", known.hops, 0, at_ms
-            )
+class _Held:
+    """The marked messages that one cursor holds or held, by number."""
+
+    def __init__(self, cursor: str, read: Iterable[Marked]) -> None:
+        self._marked: Final = sorted(
+            (one for one in read if cursor in one.numbers), key=lambda one: one.numbers[cursor]
+        )
+        self._numbers: Final = [one.numbers[cursor] for one in self._marked]
+
+    def note(self, mark: Mark, location: str, ranges: Iterable[Range], detail: str, left: int) -> int:
+        """Note the batches of a route with ``left`` looks at most; return the number of looks."""
+        looks = 0
+        for batch, start, end, at_ms in ranges:
+            name = f"{location} {batch}"
+            first = bisect_left(self._numbers, start)
+            last = min(bisect_left(self._numbers, end), first + left - looks)
+            looks += 1 + max(0, last - first)
+            if looks > left:
+                break
+            for known in self._marked[first:last]:
+                if name in known.batches or len(known.batches) >= MAX_BATCHES:
+                    continue
+                known.batches[name] = None
+                mark.observations.add(
+                    PROCESSED, known.text, known.origin, location, f"batch {batch}{detail}", known.hops, 0, at_ms
+                )
+        return looks
 
 
 def _routes(row: Mapping[str, object]) -> Iterator[tuple[str, str, list[Range], str]]:

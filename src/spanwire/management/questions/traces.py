@@ -66,6 +66,9 @@ class Trace:
             assert isinstance(number, int)
             if number <= self.after.get(teller, 0):
                 continue
+            if teller not in self.after and len(self.after) >= MAX_BROKERS:
+                self.dropped += 1
+                continue
             self.brokers.setdefault(name, {"broker": name})
             self.after[teller] = number
             if len(self.rows) >= MAX_KEPT_ROWS:

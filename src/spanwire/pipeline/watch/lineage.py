@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
-from typing import Final
+from typing import Any, Final
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from spanwire.model.errors import ConfigurationError
@@ -136,10 +136,11 @@ class LineageSender:
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Makes an error of a redirect: the library would send the key to the other address, too."""
 
-    def http_error_302(self, *_: object) -> None:
+    def http_error_302(self, *_: Any) -> None:
         return None
 
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+    http_error_301 = http_error_303 = http_error_302  # type: ignore[assignment]
+    http_error_307 = http_error_308 = http_error_302  # type: ignore[assignment]
 
 
 def http_post(environ: Mapping[str, str]) -> Callable[[bytes], None] | None:
