@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from pathlib import Path
@@ -185,6 +186,7 @@ def test_a_broker_without_its_convertor_does_not_start(tmp_path: Path) -> None:
     checked = spanwire("config", "check", str(broker.configuration))
     assert (checked.returncode, checked.stdout.count("obstacle: ")) == (1, 1)
     assert "needs --convertors DIRECTORY with the file orders.py" in checked.stdout
+    assert re.search(r"obstacle: \S+\.xml:[1-9]\d*: bridge ", checked.stdout)
     broker.convertors.chmod(0o777)
     started = spanwire("start", str(broker.configuration), "--convertors", str(broker.convertors))
     assert started.returncode != 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.bridges.model.definition import ConnectionFactory
-from spanwire.bridges.model.route_definition import Definition, RouteDefinition, with_factories
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition, error_about, with_factories
 from spanwire.bridges.owned_files import check_directory, check_file
 from spanwire.model.errors import ConfigurationError
 
@@ -43,7 +43,7 @@ def _found(definition: Definition, directory: Path | None) -> Definition:
     try:
         return with_factories(definition, lambda factory: _with_paths(factory, directory))
     except ConfigurationError as error:
-        raise ConfigurationError(f"{word} {definition.name}: {error}") from None
+        raise error_about(definition, f"{word} {definition.name}: {error}") from None
 
 
 def _with_paths(factory: ConnectionFactory, directory: Path | None) -> ConnectionFactory:

@@ -74,7 +74,7 @@ async def start_obstacles(
     if bridges:
         for name, directory in ((registry.CONVERTOR_OBSTACLES, code.convertors), (registry.JAR_OBSTACLES, code.jars)):
             check = cast(CodeCheck, registry.load(name))
-            lines += [f"{configuration.source}: {line}" for line in check(bridges, directory)]
+            lines += check(bridges, directory)
     return list(dict.fromkeys(lines))
 
 

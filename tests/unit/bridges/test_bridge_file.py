@@ -133,6 +133,7 @@ def test_a_password_comes_from_the_environment_and_is_never_shown() -> None:
         ({"sourceDestination": '"/queue/A"'}, "sourceDestination: "),
         ({"sourceDestination": ""}, "the bridge orders needs sourceDestination"),
         ({"targetDestination": '"temp-queue://X"'}, "temp-queue://X is a temporary destination"),
+        ({"selector": '"a = = 3"'}, "selector: expected a value but found '=' at column 5 of the selector \"a = = 3\""),
         ({"maxbatchsize": "5"}, "there is no parameter of a bridge 'maxbatchsize'; did you mean maxBatchSize?"),
         ({"targetConnectionFactory": '"vm://local"'}, "vm: is a broker inside another process; write the address"),
     ],
@@ -142,10 +143,16 @@ def test_a_wrong_parameter_is_refused_with_its_line(words: dict[str, str], expec
     assert expected in refusal(bridge_text(**words))
 
 
-def test_an_error_has_the_line_of_the_parameter() -> None:
-    text = bridge_text(maxBatchSize="0")
-    line = text.splitlines().index("maxBatchSize = 0") + 1
+@pytest.mark.parametrize(("word", "value"), [("maxBatchSize", "0"), ("selector", '"a ="')])
+def test_an_error_has_the_line_of_the_parameter(word: str, value: str) -> None:
+    text = bridge_text(**{word: value})
+    line = text.splitlines().index(f"{word} = {value}") + 1
     assert refusal(text).startswith(f"b.toml:{line}: ")
+
+
+@pytest.mark.parametrize("selector", ["XPATH '/order'", "hyphenated_props:a-b = 1"])
+def test_a_selector_in_the_language_of_another_broker_is_left_to_that_broker(selector: str) -> None:
+    assert one(bridge_text(selector=f'"{selector}"')).source.selector == selector
 
 
 @pytest.mark.parametrize("word", REFUSED)

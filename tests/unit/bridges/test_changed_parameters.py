@@ -134,6 +134,7 @@ def test_pauses_that_a_reconnection_policy_lets_grow_stay() -> None:
         ({"qualityOfServiceMode": "TWICE"}, "there is no qualityOfServiceMode 'TWICE'"),
         ({"duplicateDetection": True, "qualityOfServiceMode": "AT_MOST_ONCE"}, "duplicateDetection is for DUPLICATES"),
         ({"selector": ["a"]}, "bridge b: selector must be a text, a number, true, false or null"),
+        ({"selector": "a ="}, "selector: expected a value but found end of text at column 4"),
         ({"messageIDHeader": "IDS"}, "messageIDHeader is for addMessageIDInHeader = true"),
     ],
 )

@@ -124,7 +124,7 @@ def test_without_a_list_all_jars_of_the_directory_count(tmp_path: Path) -> None:
 def test_jars_outside_of_the_directory_or_of_other_users_are_refused(tmp_path: Path) -> None:
     definition = from_file(MADE)
     assert refusal(lambda: with_jars([definition], None)).startswith(
-        "bridge b: the provider jvm needs --jars DIRECTORY"
+        "f.toml:9: bridge b: the provider jvm needs --jars DIRECTORY"
     )
     place = directory(tmp_path)
     assert f"has 0 jars; it must have 1 to {MAX_JARS}" in refusal(lambda: with_jars([definition], place))

@@ -171,7 +171,7 @@ def test_a_file_of_the_directory_changes_the_messages_of_a_running_route(tmp_pat
 def test_a_missing_function_is_told_before_the_start(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (line,) = convertor_obstacles([route(f"{PROCESS}, {TO}")], tmp_path)
-    assert line.startswith("route r: the convertor mark has no file")
+    assert line.startswith("r.yaml:1: route r: the convertor mark has no file")
 
 
 DIRECT: Final = """\

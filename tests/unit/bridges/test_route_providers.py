@@ -212,7 +212,7 @@ def test_the_jars_of_a_route_are_files_of_the_directory(tmp_path: Path) -> None:
     assert found.source.factory.java is not None
     assert found.source.factory.java.jars == (str(tmp_path / "mq.jar"), str(tmp_path / "jms.jar"))
     (tmp_path / "jms.jar").unlink()
-    with pytest.raises(ConfigurationError, match=r"^route r: "):
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:17: route r: "):
         with_jars([with_steps("mq:queue:A", "near:queue:B")], tmp_path)
 
 

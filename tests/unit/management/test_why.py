@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from spanwire.broker.explanation.links import LinkDescription
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
 from spanwire.management.questions.why import MAX_WAITING, WhyQuestions
 from spanwire.model.destination import Destination
@@ -80,5 +81,27 @@ def test_a_search_too_many_is_refused_and_what_needs_none_is_answered() -> None:
         tasks.append(reading.asks())
         reading.go.set()
         assert len(await asyncio.gather(*tasks)) == MAX_WAITING + 1
+
+    asyncio.run(scene())
+
+
+class Links:
+    """A network with a link to each of these addresses, all of one connector."""
+
+    def __init__(self, *uris: str) -> None:
+        self._links = [LinkDescription("hub", "", "", uri, "connecting", "", 3.0, 1, True) for uri in uris]
+
+    def link_descriptions(self) -> list[LinkDescription]:
+        return self._links
+
+
+def test_several_links_of_one_name_are_named_and_one_of_them_is_asked_about() -> None:
+    async def scene() -> None:
+        stage = Stage()
+        questions = WhyQuestions(stage.broker, Reading(), None, Links("tcp://a:1", "tcp://b:1"), START_MS)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match=r"^2 links are named hub: name one of 'hub tcp://a:1', 'hub tcp:"):
+            await questions.why({"name": "hub", "kind": "link"})
+        answer = await questions.why({"name": "hub tcp://b:1", "kind": "link"})
+        assert "tcp://b:1" in str(answer)
 
     asyncio.run(scene())

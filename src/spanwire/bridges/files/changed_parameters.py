@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.bridges.files.parameters import DUPLICATE_DETECTION, WORDS, steps_before_others
+from spanwire.bridges.files.selectors import checked_selector
 from spanwire.bridges.model.definition import (
     DEFAULT_BATCH_SIZE,
     BatchLimits,
@@ -104,7 +105,7 @@ def _changed(definition: BridgeDefinition, words: Mapping) -> BridgeDefinition:
         source=replace(
             source,
             factory=_with_login(source.factory, "source", words),
-            selector=words.text("selector"),
+            selector=checked_selector(words.text("selector"), source.factory.provider, words.location),
             subscription=words.text("subscriptionName"),
             client_id=words.text("clientID"),
         ),

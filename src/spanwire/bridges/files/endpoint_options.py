@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.bridges.files import parameters
+from spanwire.bridges.files.selectors import checked_selector
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
@@ -46,10 +47,11 @@ def source_of(route: Route, endpoint: Endpoint) -> Source:
     check_options(route, endpoint, SOURCE_OPTIONS)
     _check_quality(route, endpoint)
     options = endpoint.options
+    factory = factory_of(endpoint)
     return Source(
-        factory_of(endpoint),
+        factory,
         written_destination(options["destination"]),
-        options.get("selector"),
+        checked_selector(options.get("selector"), factory.provider, endpoint.location),
         options.get("subscription"),
         options.get("clientId"),
     )

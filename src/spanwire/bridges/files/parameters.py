@@ -17,6 +17,7 @@ from typing import Final
 from spanwire.bridges.files.java_parameters import JVM, java_factory_of
 from spanwire.bridges.files.java_parameters import WORDS as JAVA_WORDS
 from spanwire.bridges.files.jndi_parameters import JNDI, JNDI_NAME, PREFIX, found_destination, found_factory
+from spanwire.bridges.files.selectors import checked_selector
 from spanwire.bridges.jndi.environment import Context
 from spanwire.bridges.model.definition import (
     DEFAULT_BATCH_SIZE,
@@ -139,10 +140,11 @@ def bridge_of(
             raise entry.location.error(f"{word} is not supported: {REFUSED[word]}")
     words.check("parameter of a bridge", WORDS)
     source_factory, source_destination = _end(words, name, "source", factories, contexts)
+    selector = words.entries.get("selector", words)
     source = Source(
         source_factory,
         source_destination,
-        words.text("selector"),
+        checked_selector(words.text("selector"), source_factory.provider, selector.location),
         words.text("subscriptionName"),
         words.text("clientID"),
     )

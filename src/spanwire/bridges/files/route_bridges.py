@@ -18,6 +18,7 @@ from spanwire.bridges.files.endpoint_options import (
     factory_of,
 )
 from spanwire.bridges.files.route_definitions import route_definition
+from spanwire.bridges.files.selectors import checked_selector
 from spanwire.bridges.model.definition import (
     DEFAULT_BATCH_SIZE,
     BatchLimits,
@@ -65,10 +66,11 @@ def _bridge(route: Route, target_endpoint: Endpoint) -> BridgeDefinition:
     check_options(route, route.source, (*SOURCE_OPTIONS, BATCH_TIME) if has_quiet_time else SOURCE_OPTIONS)
     check_options(route, target_endpoint, TARGET_OPTIONS)
     options = route.source.options
+    factory = factory_of(route.source)
     source = Source(
-        factory_of(route.source),
+        factory,
         written_destination(options["destination"]),
-        options.get("selector"),
+        checked_selector(options.get("selector"), factory.provider, route.source.location),
         options.get("subscription"),
         options.get("clientId"),
     )

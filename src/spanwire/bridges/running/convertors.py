@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from spanwire.bridges.model.convertible import Convertible
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.model.route_definition import Definition, RouteDefinition, functions_of
+from spanwire.bridges.model.route_definition import Definition, RouteDefinition, error_about, functions_of
 from spanwire.bridges.model.steps import Convert
 from spanwire.bridges.owned_files import check_directory, check_file, read_file
 from spanwire.bridges.ports import MessageRefusedError
@@ -119,7 +119,7 @@ def convertor_obstacles(definitions: Iterable[Definition], directory: Path | Non
             try:
                 convertors.check(name)
             except ConfigurationError as error:
-                lines.append(f"{word} {definition.name}: {error}")
+                lines.append(str(error_about(definition, f"{word} {definition.name}: {error}")))
     return lines
 
 

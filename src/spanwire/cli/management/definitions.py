@@ -28,6 +28,7 @@ from spanwire.service.config.loading import load_configuration
 from spanwire.service.data_directory import data_directory
 
 DIFFERENT: Final = 1  # also: something was refused
+ADDS: Final = frozenset({"connector-add", "network-add"})
 ROUNDS: Final = 2  # what is added has the policies of its broker, and is compared with the document after that
 FILE_MODE: Final = 0o600
 ANSWER_S: Final = 6 * ANSWER_TIMEOUT_S  # a broker lists 100,000 destinations in less
@@ -113,7 +114,7 @@ def _import(arguments: Sequence[str]) -> int:
 def _do(client: ControlClient, step: Step) -> str:
     """Perform a step and return the reason of a refusal, "" without a refusal.
 
-    What was done of a refused step is undone, or named.
+    What was done of a refused step is undone, or named. A connector that was added before the refusal stays.
     """
     if step.obstacle:
         return step.obstacle
@@ -123,6 +124,8 @@ def _do(client: ControlClient, step: Step) -> str:
             client.ask(command, **arguments)
             done.append(command)
     except ControlError as error:
+        if any(command in ADDS for command in done):
+            return f"{error}; the new one is there and runs"
         if done and step.undo:
             return f"{error}; {_undone(client, step)}"
         return f"{error}; done before: {', '.join(done)}" if done else str(error)

@@ -28,6 +28,7 @@ MESSAGE, QUEUE_KIND, TOPIC, SUBSCRIPTION, CONNECTION, LINK = (
 )  # fmt: skip
 KINDS: Final = (MESSAGE, QUEUE_KIND, TOPIC, SUBSCRIPTION, CONNECTION, LINK)
 MAX_NAME: Final = 1_000  # characters of a name or id
+MAX_NAMED: Final = 10  # objects of one name in a refusal
 MAX_WAITING: Final = 4  # searches that wait for another one; each may take ten seconds, and a client waits for sixty
 
 
@@ -133,7 +134,7 @@ class WhyQuestions:
         if client_id is not None:
             named = [one for one in named if one.terms.client_id == client_id]
         if len(named) > 1:
-            clients = ", ".join(one.terms.client_id[:60] for one in named[:10])
+            clients = ", ".join(one.terms.client_id[:60] for one in named[:MAX_NAMED])
             raise ConfigurationError(f"{len(named)} clients have a subscription {name[:80]}: name one of {clients}")
         return named[0] if named else None
 
@@ -146,6 +147,11 @@ class WhyQuestions:
         named = [one for one in links if name in (one.name, f"{one.name} {one.uri}")] or [
             one for one in links if name in (one.remote, one.uri)
         ]
+        titles = list(dict.fromkeys(f"'{one.name} {one.uri}'" for one in named))
+        if len(titles) > 1:
+            raise ConfigurationError(
+                f"{len(titles)} links are named {name[:80]}: name one of {', '.join(titles[:MAX_NAMED])}"
+            )
         return named[0] if named else None
 
     async def _object(

@@ -357,6 +357,7 @@ class BridgeInterpreter:
             Source(source_side.factory, source_side.destination(source_name), self._selector(bridge), consumer, client),
             Target(target_side.factory, target_side.destination(target_name)),
             retry=sides.retry,
+            written_at=f"{self._findings.source}:{bridge.line}",
         )
         self._add(bridge, definition, sides.cache_size, sides.convertors[direction])
 
