@@ -26,7 +26,7 @@ from tests.support.kafka import KafkaProcess
 from tests.support.queues import numbered, send, take_all
 
 JARS = "SPANWIRE_SPARK_JARS"
-END_S = 240.0
+END_S = 600.0  # of one run of a route, which takes a minute on an idle machine: 240 ended it on a loaded one
 COUNT = 2_000
 BATCH = 500
 DELTA_SETTINGS = (
