@@ -6,7 +6,9 @@ Each round moves messages through one query on a standalone cluster (a master an
 are the two ways of a sink that commits once and only once; the rounds of a mode take turns between pairs of brokers and
 ways of reading. A STOMP program without our code sends and counts every message. Every pair of a point and a victim
 comes in a shuffled order before one comes again, so the kills are spread evenly; `tests.support.spark_faults` says what
-the points are. The last round of each call is played by a sink that does not commit once, and must be found out.
+the points are. In each round that reads from a staging directory the disk of that directory is full at one point,
+alone or while a broker is killed, and in each second of these rounds its syncs are slow. The last round of each call is
+played by a sink that does not commit once, and must be found out.
 
 What has been done stands in out/soak/spark-kills.json, and a later call on the same commit goes on there; each round
 leaves its history in out/soak. Ends with 1 when anything was lost or doubled.
@@ -58,6 +60,7 @@ SINKS: Final = {"control": CONTROL_SINK, "ledger": LEDGER_SINK}
 IN_TASKS: Final = ("read", "write", "staged")
 ANYWHERE: Final = ("self", "jvm", "driver", "in", "out", "in+out", "out+jvm")  # two names: both at once
 ONLY_IN_TASKS: Final = ("executor", "worker", "out+executor")
+FULL_DISK: Final = ("receiving:disk", "receiving:in+disk", "receiving:out+disk")
 # A disk whose syncs take as long as those of a loaded rotating one.
 SLOW_SYNCS: Final = """\
 import os, sys, time
@@ -109,22 +112,29 @@ def all_points(mode: str, source: dict[str, str]) -> list[str]:
     """Each point of this source and this sink with each victim that it has."""
     steps = ["received", "acknowledged"] if source is STAGING else ["reserved"]
     steps += [*IN_TASKS, "commit", "committed", *(["decided"] if mode == "ledger" else [])]
-    found = [f"{step}:{who}" for step in steps for who in ANYWHERE]
+    found = [*FULL_DISK] if source is STAGING else []
+    found += [f"{step}:{who}" for step in steps for who in ANYWHERE]
     found += [f"{step}:{who}" for step in IN_TASKS for who in ONLY_IN_TASKS]
     return [*found, "staged:zombie", "commit:zombie"]
 
 
 def chosen_points(mode: str, number: int, seed: int) -> list[str]:
-    """The ten points of a round. Every ``number`` of a kind of round goes on where the one before it has ended."""
+    """The points of a round: ten kills, and one full disk where there is a staging directory.
+
+    Every ``number`` of a kind of round goes on where the one before it has ended.
+    """
     kinds = ROUNDS[mode]
     kind, turn = number % len(kinds), number // len(kinds)
-    points = all_points(mode, kinds[kind][2])
+    source = kinds[kind][2]
+    points = [point for point in all_points(mode, source) if point not in FULL_DISK]
     random.Random(f"{seed}/{mode}/{kind}").shuffle(points)
     chosen = [points[(turn * KILLS_EACH + index) % len(points)] for index in range(KILLS_EACH)]
     # A zombie waits for a later commit, so something must be left behind it.
     chosen.sort(key=lambda point: point.endswith(":zombie"))
     while chosen[-1].endswith(":zombie"):
         chosen.insert(0, chosen.pop())
+    if source is STAGING:
+        chosen.insert(random.Random(f"{seed}/{mode}/{number}").randrange(KILLS_EACH), FULL_DISK[turn % len(FULL_DISK)])
     return chosen
 
 
@@ -148,7 +158,8 @@ def play(mode: str, number: int, seed: int, is_naive: bool, folder: Path) -> Out
         brokers["out"] = stack.enter_context(target)
         (folder / "cluster").mkdir()
         cluster = stack.enter_context(SparkCluster(folder / "cluster"))
-        return KilledSpark(folder / "round", brokers, points, source, sink, ROUND_TIMEOUT_S, cluster).run()
+        is_slow = source is STAGING and number % 2 == 1
+        return KilledSpark(folder / "round", brokers, points, source, sink, ROUND_TIMEOUT_S, cluster, is_slow).run()
 
 
 def played(mode: str, number: int, seed: int, progress: Progress, is_naive: bool = False) -> bool:
@@ -160,7 +171,7 @@ def played(mode: str, number: int, seed: int, progress: Progress, is_naive: bool
     is_good = outcome.is_complete and (bool(outcome.doubled) if is_naive else outcome.is_exact)
     if not is_naive:
         progress.rounds = number + 1
-        progress.kills += outcome.reached
+        progress.kills += sum(not point.endswith(":disk") for point in outcome.points[: outcome.reached])
         progress.sent += outcome.sent
         progress.lost += len(outcome.lost)
         progress.doubled += len(outcome.doubled)

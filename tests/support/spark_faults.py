@@ -5,6 +5,7 @@ not reached yet counts. Where:
 
 | where | process | |
 |---|---|---|
+| receiving | of the source | messages have come, nothing of their segment is written |
 | received, acknowledged | of the source | a segment is written, the broker has not heard / has heard of it |
 | reserved | of the source | a cursor has reserved a batch |
 | read | a task | some rows of a partition are read |
@@ -14,13 +15,17 @@ not reached yet counts. Where:
 Who is killed: ``self``, ``jvm``, ``driver``, ``in``, ``in2``, ``in3`` or ``out`` (the broker there), or ``zombie``: the
 JVM, while the process itself goes on when a later run has committed something, as if it had slept. On a cluster a task
 also kills the ``executor`` it belongs to, or with the executor the ``worker`` that would start another one. Two names
-with a plus are killed one right behind the other, a broker first.
+with a plus are killed one right behind the other, a broker first. ``disk`` is no kill: from there on no file of this
+process gets more than a part of a segment, as on a full disk, until the query is started again.
+
+With a file ``slow-syncs`` in the folder each sync of a staged segment takes as long as on a loaded rotating disk.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -50,9 +55,12 @@ from spanwire.pipeline.source.source_link import SourceLink, StagedLink
 from spanwire.pipeline.source.staging import Staging
 
 FOLDER: Final = "SPANWIRE_FAULTS"
+SLOW_SYNCS: Final = "slow-syncs"
 ZOMBIE_TIMEOUT_S: Final = 200.0  # a machine at its limit takes so long to start Spark again
 END_TIMEOUT_S: Final = 60.0
 PAUSE_S: Final = 0.05
+FULL_DISK_BYTES: Final = 1024  # of a segment that has several times as many
+SLOW_SYNC_S: Final = 0.05
 
 
 def folder() -> Path:
@@ -91,6 +99,10 @@ def _kill(who: str) -> None:
     if who == "zombie":
         _sleep_through_the_kill()
         return
+    if who == "disk":
+        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_DISK_BYTES, most))
+        return
     if who in ("executor", "worker"):
         _kill_executor(with_worker=who == "worker")
         return
@@ -128,14 +140,27 @@ def commits() -> int:
     return len(list(folder().glob("commit-*")))
 
 
+def _slow_down_syncs() -> None:
+    sync = os.fsync
+
+    def slow_sync(descriptor: int) -> None:
+        time.sleep(SLOW_SYNC_S)
+        sync(descriptor)
+
+    os.fsync = slow_sync  # type: ignore[assignment]
+
+
 class FaultySource(MessageSource):
-    """A consumer whose process may be stopped around an acknowledgement."""
+    """A consumer whose process may be stopped around an acknowledgement, or has no room for what it brings."""
 
     def __init__(self, inner: MessageSource) -> None:
         self._inner = inner
 
     def receive(self, max_count: int, timeout_s: float) -> Sequence[RawMessage]:
-        return self._inner.receive(max_count, timeout_s)
+        found = self._inner.receive(max_count, timeout_s)
+        if found:
+            at("receiving")
+        return found
 
     def acknowledge(self) -> None:
         at("received")
@@ -153,6 +178,8 @@ class FaultyStreamReader(SpanwireStreamReader):
     def _open_staging(self) -> Staging:
         if self._staging is None:
             options = self._options
+            if (folder() / SLOW_SYNCS).exists():
+                _slow_down_syncs()
             self._staging = Staging(options, lambda: FaultySource(consume(options)), time.monotonic)
             self._prefetch = SegmentPrefetch(self._staging)
         return self._staging

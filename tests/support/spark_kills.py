@@ -19,7 +19,7 @@ from typing import Final
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.spark_cluster import SparkCluster
-from tests.support.spark_faults import FOLDER
+from tests.support.spark_faults import FOLDER, SLOW_SYNCS
 from tests.support.spark_once_victim import SMALL_RECORD_BATCHES
 from tests.support.stomp_socket import StompSocket
 
@@ -133,9 +133,10 @@ class KilledSpark:
         sink: dict[str, str],
         timeout_s: float = TIMEOUT_S,
         cluster: SparkCluster | None = None,
+        has_slow_staging: bool = False,
     ) -> None:
         """``brokers``: those called ``in`` and ``out``, running; they may be one. ``in2`` and so on are read, too.
-        ``cluster``: else on ``local[2]``.
+        ``cluster``: else on ``local[2]``. ``has_slow_staging``: whether syncs of staged segments take long.
         """
         self._timeout_s: Final = timeout_s
         self._cluster: Final = cluster
@@ -162,6 +163,8 @@ class KilledSpark:
         }  # fmt: skip
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
         (folder / "points.json").write_text(json.dumps(self._points), "utf-8")
+        if has_slow_staging:
+            (folder / SLOW_SYNCS).touch()
 
     def run(self) -> Outcome:
         """Send, run until all points were reached and everything is through, count."""
