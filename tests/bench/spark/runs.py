@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import signal
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +19,7 @@ from spanwire.client.messages.message import Message
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import write_options
 from spanwire.pipeline.parquet import with_parquet_options
+from tests.bench.brokers.activemq import Broker
 
 PER_TRANSACTION = 5000
 ACKNOWLEDGED_AT = 10_000
@@ -35,10 +28,6 @@ ONCE = {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}
 FORWARDED = 20_000  # rows of a batch from queue to queue
 PARTITIONS = 2
 END_S = 600.0  # for what must come to an end
-TICKS = float(os.sysconf("SC_CLK_TCK"))
-MIB = 1024 * 1024
-SAMPLE_S = 6.0
-SAMPLES_PER_COLLECTION = 10
 
 
 @dataclass(frozen=True)
@@ -57,6 +46,11 @@ class Run:
         return self.rows / self.seconds
 
 
+def url_of(broker: Broker) -> str:
+    """The address of a broker for OpenWire."""
+    return f"tcp://127.0.0.1:{broker.ports['openwire']}"
+
+
 def fill(url: str, queue: str, count: int, size: int, start: int = 0) -> None:
     """Send ``count`` persistent messages."""
     body = "x" * size
@@ -70,9 +64,12 @@ def fill(url: str, queue: str, count: int, size: int, start: int = 0) -> None:
 
 
 def source(spark: SparkSession, url: str, queue: str, folder: Path, options: dict[str, str]) -> DataFrame:
-    """The stream of a queue: through a staging directory, or by a cursor of its own with any option ``cursor``."""
+    """The stream of a queue: through a staging directory, or by a cursor of its own with any option ``cursor``.
+
+    Without ``url`` the options name the brokers.
+    """
     way = {"cursor": queue} if "cursor" in options else {"stagingDirectory": str(folder / "staging")}
-    given = {"url": url, "destination": queue, **options, **way}
+    given = {**({"url": url} if url else {}), "destination": queue, **options, **way}
     return spark.readStream.format("spanwire").options(**given).load()
 
 
@@ -226,6 +223,21 @@ def stomp_in_foreach_batch(spark: SparkSession, port: int, queue: str, count: in
         raise SystemExit(f"bench: stomp.py in foreachBatch sent {sent[0]} of {count} messages")
 
 
+def rate_milliseconds(spark: SparkSession, folder: Path, batches: int) -> list[int]:
+    """How long each batch of one row of Spark's rate source took, as `batch_milliseconds` has it for ours."""
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").option("numPartitions", "1").load()
+    writer = rate.writeStream.format("parquet").option("path", str(folder / "parquet"))
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(processingTime="0 seconds").start()
+    deadline = time.monotonic() + END_S
+    found: list[int] = []
+    while len(found) < batches and time.monotonic() < deadline and query.isActive:
+        time.sleep(0.1)
+        every = [progress for progress in query.recentProgress if progress.numInputRows]
+        found = [one.durationMs["triggerExecution"] - one.durationMs.get("latestOffset", 0) for one in every]
+    query.stop()
+    return found[batches // 5 : batches]
+
+
 def batch_milliseconds(spark: SparkSession, url: str, folder: Path, batches: int) -> list[int]:
     """How long each batch with rows took, one row at a time over one partition, without what the first ones cost."""
     frame = source(spark, url, "LATENCY", folder, {"numPartitions": "1"})
@@ -251,158 +263,3 @@ def batch_milliseconds(spark: SparkSession, url: str, folder: Path, batches: int
     finally:
         query.stop()
     return found[batches // 5 :]
-
-
-def family_of(root: int) -> dict[int, tuple[float, float]]:
-    """CPU seconds and resident MiB of a process and all below it. Who has ended counts when waited for."""
-    found: dict[int, tuple[int, float, float]] = {}
-    page = os.sysconf("SC_PAGE_SIZE")
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        cpu = sum(int(field) for field in fields[11:15]) / TICKS
-        found[int(path.parent.name)] = (int(fields[1]), cpu, int(fields[21]) * page / MIB)
-    family = {root}
-    while True:
-        grown = family | {pid for pid, (parent, _, _) in found.items() if parent in family}
-        if grown == family:
-            break
-        family = grown
-    return {pid: found[pid][1:] for pid in family if pid in found}
-
-
-def cpu_seconds(root: int) -> float:
-    """User and system time of a process and all below it."""
-    return sum(cpu for cpu, _ in family_of(root).values())
-
-
-ROUTE = """
-- from:
-    uri: "spanwire:queue:ROUTE?brokerURL={url}"
-    steps: [{{to: "parquet:{files}"}}]
-"""
-
-
-@contextmanager
-def running_route(url: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """``spanwire pipeline run`` with a route from a queue into files."""
-    (folder / "route.yaml").write_text(ROUTE.format(url=url, files=folder / "parquet"))
-    command = [sys.executable, "-m", "spanwire", "pipeline", "run", str(folder / "route.yaml")]
-    process = subprocess.Popen(
-        [*command, "--master", "local[2]", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=(folder / "log").open("w"),
-        stdin=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(120.0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def next_rows(process: subprocess.Popen[str]) -> int:
-    """The rows of the next batch that the command tells of."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("{"):
-            told = json.loads(line)
-            if told["rows"]:
-                return int(told["rows"])
-    raise SystemExit("bench: spanwire pipeline run ended")
-
-
-def first_rows_and_idle(url: str, folder: Path, idle_s: float) -> tuple[float, float, float]:
-    """Seconds from the command to its first rows, how many of CPU, and its share of a core when nothing comes."""
-    fill(url, "ROUTE", 1000, 1024)
-    started = time.monotonic()
-    with running_route(url, folder) as process:
-        next_rows(process)
-        first_s, cpu_s = time.monotonic() - started, cpu_seconds(process.pid)
-        time.sleep(idle_s / 2)  # the just-in-time compiler has caught up by then
-        before = cpu_seconds(process.pid)
-        time.sleep(idle_s)
-        return first_s, cpu_s, (cpu_seconds(process.pid) - before) / idle_s
-
-
-class Memory(NamedTuple):
-    """One look at a route: MiB that are resident, of Java and of all Python processes, and those of Java's heap that
-    were still in use behind the last full collection.
-    """
-
-    minute: float
-    java: float
-    live: float
-    python: float
-    rows: int
-
-
-def memory_over(url: str, folder: Path, minutes: float, count: int) -> list[Memory]:
-    """What a route takes while ``count`` messages come evenly."""
-    samples: list[Memory] = []
-    rows = sent = 0
-    portion = 5000
-    live = 0.0
-    started = time.monotonic()
-    with running_route(url, folder) as process:
-        while sent < count:
-            fill(url, "ROUTE", min(portion, count - sent), 1024, sent)
-            sent += min(portion, count - sent)
-            while rows < sent - 10 * portion:
-                rows += next_rows(process)
-            elapsed = time.monotonic() - started
-            if rows and elapsed > SAMPLE_S * (len(samples) + 1):
-                java, python = resident(process.pid)
-                if len(samples) % SAMPLES_PER_COLLECTION == 0:
-                    live = live_heap(process.pid)
-                samples.append(Memory(elapsed / 60, java, live, python, rows))
-            ahead = minutes * 60 * sent / count - elapsed
-            if ahead > 0:
-                time.sleep(ahead)
-        while rows < count:
-            rows += next_rows(process)
-        java, python = resident(process.pid)
-        samples.append(Memory((time.monotonic() - started) / 60, java, live_heap(process.pid), python, rows))
-    return samples
-
-
-def live_heap(root: int) -> float:
-    """MiB of the heap that a full collection leaves to the Java process below ``root``."""
-    for pid in java_processes(root):
-        subprocess.run(["jcmd", str(pid), "GC.run"], capture_output=True, timeout=END_S, check=True)
-        told = subprocess.run(
-            ["jcmd", str(pid), "GC.heap_info"], capture_output=True, text=True, timeout=END_S, check=True
-        )
-        found = re.search(r"used (\d+)K", told.stdout)
-        if found is not None:
-            return int(found[1]) / 1024
-    raise SystemExit("bench: no Java process tells of its heap")
-
-
-def resident(root: int) -> tuple[float, float]:
-    """MiB of the Java process below ``root``, and of all others there."""
-    javas = java_processes(root)
-    java = others = 0.0
-    for pid, (_, mib) in family_of(root).items():
-        java += mib if pid in javas else 0.0
-        others += 0.0 if pid in javas else mib
-    return java, others
-
-
-def java_processes(root: int) -> set[int]:
-    """Those below ``root``."""
-    found: set[int] = set()
-    for pid in family_of(root):
-        try:
-            if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
-                found.add(pid)
-        except OSError:
-            continue
-    return found

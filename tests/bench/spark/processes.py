@@ -1,0 +1,62 @@
+"""Processor time and memory of a process and all below it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+END_S = 600.0  # for a collection of a large heap on a busy machine
+TICKS = float(os.sysconf("SC_CLK_TCK"))
+MIB = 1024 * 1024
+
+
+def family_of(root: int) -> dict[int, tuple[float, float]]:
+    """CPU seconds and resident MiB of a process and all below it. Who has ended counts when waited for."""
+    found: dict[int, tuple[int, float, float]] = {}
+    page = os.sysconf("SC_PAGE_SIZE")
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        cpu = sum(int(field) for field in fields[11:15]) / TICKS
+        found[int(path.parent.name)] = (int(fields[1]), cpu, int(fields[21]) * page / MIB)
+    family = {root}
+    while True:
+        grown = family | {pid for pid, (parent, _, _) in found.items() if parent in family}
+        if grown == family:
+            break
+        family = grown
+    return {pid: found[pid][1:] for pid in family if pid in found}
+
+
+def cpu_seconds(root: int) -> float:
+    """User and system time of a process and all below it."""
+    return sum(cpu for cpu, _ in family_of(root).values())
+
+
+def live_heap(root: int) -> float:
+    """MiB of the heap that a full collection leaves to the Java process below ``root``."""
+    for pid in java_processes(root):
+        subprocess.run(["jcmd", str(pid), "GC.run"], capture_output=True, timeout=END_S, check=True)
+        told = subprocess.run(
+            ["jcmd", str(pid), "GC.heap_info"], capture_output=True, text=True, timeout=END_S, check=True
+        )
+        found = re.search(r"used (\d+)K", told.stdout)
+        if found is not None:
+            return int(found[1]) / 1024
+    raise SystemExit("bench: no Java process tells of its heap")
+
+
+def java_processes(root: int) -> set[int]:
+    """Those below ``root``."""
+    found: set[int] = set()
+    for pid in family_of(root):
+        try:
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
+                found.add(pid)
+        except OSError:
+            continue
+    return found
