@@ -1,18 +1,20 @@
 """What a bridge takes: messages per second and CPU time between two brokers, the latency it adds, and idle bridges.
 
     python -m tests.bench.bridges [--repeats 3] [--messages 20000] [--python PATH] [--only spanwire|classic]
-                                  [--part rates|latency|idle] [--quick] [--require]
+                                  [--part rates|latency|idle|broker] [--quick] [--require]
 
 Between two Spanwire brokers and between two ActiveMQ Classic brokers, each beside a straight loop of a Java client of
 the same quality of service and batch size, in the same run, taking turns: persistent messages of 1 KiB wait in the
 queue of the source, and the clock runs from the first tenth to the last one at the target. Each process has carried
-some messages before. Lost, doubled and reordered messages end the run. ``--require`` ends with an error when a goal is
-missed.
+``--warm`` messages before. Lost, doubled and reordered messages end the run. ``--part broker`` is what a message of the
+source's own takes its broker beside a bridge that is idle, floods, is blocked by its target, or was killed with a batch
+under way. ``--require`` ends with an error when a goal is missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import signal
 import statistics
@@ -35,8 +37,11 @@ QUALITIES: Final = ("DUPLICATES_OK", "ONCE_AND_ONLY_ONCE")
 KIB: Final = 1024
 BATCH: Final = 500  # messages; maxBatchSize of a bridge without one
 FILL: Final = 1_000  # messages in one transaction of the producer
-WARM: Final = 4_000  # messages before the first measured ones
+WARM: Final = 20_000  # messages before the first measured ones, which a virtual machine of Java needs
+FEW: Final = 4_000  # messages to see that a bridge works
 STATISTICS: Final = "<plugins><statisticsBrokerPlugin/></plugins>"
+OWN: Final = "BENCH.OWN"  # queue of messages that cross no bridge
+FLOOD: Final = 5  # times as many messages cross a flooding bridge
 LOOK_S: Final = 0.05  # between two looks at the target's queue
 LIMIT_S: Final = 300.0
 SAMPLES: Final = 200  # messages one by one, for the latency
@@ -132,6 +137,11 @@ class Carrier:
     def log(self) -> str:
         """What the process has written."""
         return self._log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """End the process at once, with its batch under way."""
+        self._process.kill()
+        self._process.wait(STOP_S)
 
     def stop(self) -> None:
         """End the process."""
@@ -249,7 +259,7 @@ def rates(pair: Pair, python: Path, classes: Path, work: Path, options: argparse
         found: dict[str, list[Figures]] = {carrier.label: [] for carrier in carriers}
         try:
             for carrier in carriers:
-                carry(pair, carrier, WARM)
+                carry(pair, carrier, options.warm)
             for _ in range(options.repeats):
                 for carrier in carriers:
                     found[carrier.label].append(carry(pair, carrier, options.messages))
@@ -295,7 +305,7 @@ def latency(pair: Pair, python: Path, work: Path, options: argparse.Namespace) -
     """What the bridge adds to the latency of its two brokers."""
     carrier = bridge(python, pair, "DUPLICATES_OK", work)
     try:
-        carry(pair, carrier, WARM // 4)
+        carry(pair, carrier, FEW // 4)
         through = one_by_one(pair.source, pair.target, carrier.queue, options.samples)
     finally:
         carrier.stop()
@@ -347,22 +357,75 @@ def idle(pair: Pair, python: Path, work: Path, options: argparse.Namespace) -> l
     return [*missed, f"idle bridges take {memory:.0f} MiB"] if memory > MOST_IDLE_MIB else missed
 
 
+def own_message(pair: Pair, count: int) -> float:
+    """Microseconds of the source's CPU time for a message that is sent to it and taken from it."""
+    before = pair.source.cpu_seconds()
+    fill(pair.source, OWN, count)
+    drain(pair.source, OWN, count)
+    return (pair.source.cpu_seconds() - before) * 1e6 / count
+
+
+def arrived(pair: Pair, look: Look, queue: str, count: int) -> None:
+    """Wait until all messages of the bridge are at the target, and take them."""
+    deadline = time.monotonic() + LIMIT_S
+    while look.size() < count:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"bench: {queue} is stuck at {look.size()} of {count} messages")
+        time.sleep(LOOK_S)
+    drain(pair.target, queue, count)
+
+
+def beside_bridges(pair: Pair, python: Path, work: Path, count: int) -> None:
+    """What a message of its own takes the source's broker beside a bridge in each state."""
+    own_message(pair, FEW)
+    found = {"no bridge": own_message(pair, count)}
+    carrier = bridge(python, pair, "DUPLICATES_OK", work)
+    look = Look(pair.target, carrier.queue)
+    try:
+        carry(pair, carrier, FEW)
+        found["an idle one"] = own_message(pair, count)
+        carrier.hold()
+        fill(pair.source, carrier.queue, FLOOD * count)
+        before, begin = pair.source.cpu_seconds(), look.size()
+        carrier.go_on()
+        own_message(pair, count)
+        messages = count + look.size() - begin
+        found["a flooding one, whose messages count"] = (pair.source.cpu_seconds() - before) * 1e6 / messages
+        arrived(pair, look, carrier.queue, FLOOD * count)
+        os.kill(pair.target.pid, signal.SIGSTOP)
+        fill(pair.source, carrier.queue, count)
+        time.sleep(1.0)
+        found["a blocked one"] = own_message(pair, count)
+        os.kill(pair.target.pid, signal.SIGCONT)
+        arrived(pair, look, carrier.queue, count)
+        fill(pair.source, carrier.queue, count)
+    finally:
+        os.kill(pair.target.pid, signal.SIGCONT)
+        carrier.kill()
+        look.close()
+    found["a killed one"] = own_message(pair, count)
+    rows = ", ".join(f"{label} {microseconds:.1f}" for label, microseconds in found.items())
+    print(f"{pair.label:9} µs of the source's CPU for a message of its own, beside: {rows}", flush=True)
+
+
 def main() -> None:
     """All pairs, all parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--messages", type=int, default=20_000)
+    parser.add_argument("--warm", type=int, default=WARM)
     parser.add_argument("--samples", type=int, default=SAMPLES)
     parser.add_argument("--bridges", type=int, default=IDLE_BRIDGES)
     parser.add_argument("--seconds", type=float, default=IDLE_S)
     parser.add_argument("--python", type=interpreter, default=Path(sys.executable), help="interpreter of the build")
     parser.add_argument("--only", choices=("spanwire", "classic"))
-    parser.add_argument("--part", choices=("rates", "latency", "idle"))
+    parser.add_argument("--part", choices=("rates", "latency", "idle", "broker"))
     parser.add_argument("--quick", action="store_true", help="small numbers, to see that it works")
     parser.add_argument("--require", action="store_true", help="end with an error when a goal is missed")
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.messages, options.samples, options.bridges, options.seconds = 1, 5_000, 30, 50, 3.0
+        options.warm = FEW
     work = Path(tempfile.mkdtemp(prefix="spanwire-bench-"))
     python: Path = options.python
     kinds: dict[str, Callable[[Path], Broker]] = {
@@ -384,6 +447,8 @@ def main() -> None:
                     missed += latency(pair, python, work, options)
                 if options.part in (None, "idle") and label == "spanwire":
                     missed += idle(pair, python, work, options)
+                if options.part in (None, "broker") and label == "spanwire":
+                    beside_bridges(pair, python, work, options.messages)
             finally:
                 pair.stop()
     finally:
