@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from math import ceil
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
@@ -36,7 +37,17 @@ MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024  # bytes of undelivered messages; a
 READ_GRACE: Final = 0.05  # seconds; a loop that was blocked reads its sockets before the inactivity check
 TIMER_GRACE: Final = 0.5  # seconds; a timer that is later than that shows that the loop was blocked
 RECONNECT_POLL: Final = 1.0  # seconds until the keep-alive thread checks for a new wire
+TICKS: Final = 60  # parts of the negotiated inactivity limit: a check may be one later, 0.5 s of ActiveMQ's 30 s
 KEEP_ALIVE_SHARE: Final = 2 / 3  # of the negotiated inactivity limit
+
+
+def shared_time(due: float, limit: float) -> float:
+    """Return the next time at which connections with the inactivity limit ``limit`` check, in monotonic seconds.
+
+    So a thousand idle connections wake the loop a few times in a second, and not a hundred times.
+    """
+    tick = limit / TICKS
+    return ceil(due / tick) * tick if tick > 0.0 else due
 
 
 class CoreConnection(WireOwner, KeepAliveConnection):
@@ -310,6 +321,8 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self._timer = None
         due = self.core.next_timeout()
         if due is not None and self.wire is not None:
+            if self.core.settings.scheduled_acknowledge_ms == 0:
+                due = shared_time(due, self._inactivity)
             self._timer_due = due
             self._timer = self._loop.call_later(max(0.0, due - self.machine.now().monotonic), self._on_timer)
 
