@@ -121,6 +121,58 @@ def test_a_received_message_that_is_sent_on_has_the_same_octets_on_both_ways(
     assert neutral_body(kind, sent.content, sent.compressed) == message.neutral_body()
 
 
+@pytest.mark.parametrize(
+    ("make", "content"),
+    [
+        (wire.ActiveMQTextMessage, b"\0\0\0\2\xff\xff"),
+        (wire.ActiveMQMapMessage, b"\0\0\0\1"),
+        (wire.ActiveMQStreamMessage, b"\xff"),
+    ],
+)
+def test_a_body_that_nobody_can_read_is_sent_on_as_it_came(make: type[wire.Message], content: bytes) -> None:
+    message = received(make, content, False)
+    with pytest.raises(MessageFormatError):
+        message.neutral_body()
+    for frame in both_ways(message):
+        assert decode_message(frame[4:], 12).content == content
+
+
+@pytest.mark.parametrize("content", [b"\0\0\0\7short", b"\0"])
+def test_a_text_that_announces_more_than_it_has_is_not_sent_on(content: bytes) -> None:
+    message = received(wire.ActiveMQTextMessage, content, False)
+    with pytest.raises(MessageFormatError, match="text body"):
+        both_ways(message)
+
+
+def test_a_text_that_announces_less_than_it_has_is_sent_on_as_its_receiver_would_read_it() -> None:
+    message = received(wire.ActiveMQTextMessage, b"\0\0\0\1ab", False)
+    for frame in both_ways(message):
+        assert decode_message(frame[4:], 12).content == b"\0\0\0\1a"
+
+
+@pytest.mark.parametrize("sequence", [0, 7, -1])
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("correlation_id", [None, "", "c"])
+@pytest.mark.parametrize("message_type", [None, "t"])
+@pytest.mark.parametrize("reply_to", [None, "R"])
+def test_headers_that_are_not_decoded_are_those_that_are(
+    sequence: int, group: str | None, correlation_id: str | None, message_type: str | None, reply_to: str | None
+) -> None:
+    broker = PlayedBroker()
+    broker.lets_in()
+    consumer = broker.consumer(broker.session())
+    sent = text_message("", 1)
+    sent.group_sequence, sent.group_id, sent.correlation_id = sequence, group, correlation_id
+    sent.type = message_type
+    sent.reply_to = None if reply_to is None else wire.ActiveMQQueue(physical_name=reply_to)
+    destination, consumer_id = consumer.info.destination, consumer.info.consumer_id
+    broker.sends(wire.MessageDispatch(consumer_id=consumer_id, destination=destination, message=sent))
+    message = broker.takes(consumer)
+    found = (message.group_sequence, message.group_id, message.correlation_id, message.message_type)
+    assert found == (sequence, group, correlation_id, message_type)
+    assert (None if message.reply_to is None else message.reply_to.name) == reply_to
+
+
 @pytest.mark.parametrize("milliseconds", [-1, MAX_TIME_TO_LIVE_MS + 1, 2**63, 2**64])
 def test_a_default_time_to_live_that_no_message_can_have_is_refused_with_the_producer(milliseconds: int) -> None:
     with pytest.raises(MessageFormatError, match=f"time to live of {milliseconds} ms"):

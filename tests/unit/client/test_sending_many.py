@@ -117,6 +117,7 @@ def test_one_that_cannot_be_sent_is_refused_behind_those_before_it(
     producer = producer_of(broker)
     with pytest.raises(error, match=told):
         producer.post_all([Outgoing("before", None, A), wrong], 0, LIMIT, START_MS)
+    assert producer.posted == 1
     sent = [command for command in broker.receives() if isinstance(command, wire.Message)]
     assert [message.content for message in sent] == [b"\0\0\0\6before"]
 

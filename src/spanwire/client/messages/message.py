@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Generator
 from json import loads
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from librt.strings import read_i64_be
+from librt.strings import read_i32_be, read_i64_be
 
 from spanwire.client.messages.typed_values import TYPE_WORDS
 from spanwire.model.destination import Destination
@@ -20,7 +20,7 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import decode_message
 from spanwire.protocols.openwire.messages.identities import destination_of, message_id_of
 from spanwire.protocols.openwire.messages.message_body import KINDS, neutral_body
-from spanwire.protocols.openwire.messages.message_layout import MessageScanner
+from spanwire.protocols.openwire.messages.message_layout import PLAIN_OCTETS, MessageScanner
 from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_stream, plain_map, plain_value
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ KIND_WORDS: Final = ("message", "text", "bytes", "map", "stream", "object", "blo
 NULLS: Final = b"\x00\x00"  # no content, no properties
 ARRAY_HEAD: Final = 5  # octets before a byte array: flag and length
 SEQUENCE_OCTETS: Final = 8
+GROUP_SEQUENCE: Final = 2  # octets between the message id and the group sequence of a plain message
 EMPTY: Final[tuple[None, ...]] = ()
 
 
@@ -81,6 +82,9 @@ class Message:
         self.tail_start: Final[int] = scanner.tail_start
         self.id_octets: Final[bytes] = raw[scanner.message_id_start : scanner.sequence_start + SEQUENCE_OCTETS]
         self.broker_sequence: Final[int] = int(read_i64_be(raw, scanner.sequence_start))
+        # All nullable fields between the message id and the content are null, as in most messages, if there is no room
+        # for another value. Such a message is forwarded without a look into its headers.
+        self._is_plain: Final[bool] = scanner.content_start - scanner.sequence_start == SEQUENCE_OCTETS + PLAIN_OCTETS
         self._headers: wire.Message | None = None
         self._properties: dict[str, PropertyValue] | None = None
 
@@ -160,10 +164,13 @@ class Message:
 
     def neutral_body(self) -> bytes | None:
         """Return the body in the encoding of `spanwire.model.message_view`."""
-        content: bytes | None = None
-        if self.raw[self.content_start]:
-            content = self.raw[self.content_start + ARRAY_HEAD : self.properties_start]
-        return neutral_body(KINDS[self.raw[0]], content, self.is_compressed())
+        return neutral_body(KINDS[self.raw[0]], self.content_octets(), self.is_compressed())
+
+    def content_octets(self) -> bytes | None:
+        """Return the content as it is encoded; None without a body."""
+        if self.raw[self.content_start] == 0:
+            return None
+        return self.raw[self.content_start + ARRAY_HEAD : self.properties_start]
 
     def is_compressed(self) -> bool:
         """Return True if the content is a zlib stream."""
@@ -228,18 +235,20 @@ class Message:
     @property
     def reply_to(self) -> Destination | None:
         """JMSReplyTo."""
+        if self._is_plain:
+            return None
         reply_to = self.headers.reply_to
         return None if reply_to is None else _readable(reply_to)
 
     @property
     def correlation_id(self) -> str | None:
         """JMSCorrelationID."""
-        return self.headers.correlation_id
+        return None if self._is_plain else self.headers.correlation_id
 
     @property
     def message_type(self) -> str | None:
         """JMSType."""
-        return self.headers.type
+        return None if self._is_plain else self.headers.type
 
     @property
     def user_id(self) -> str | None:
@@ -249,6 +258,8 @@ class Message:
     @property
     def group_sequence(self) -> int:
         """JMSXGroupSeq."""
+        if self._is_plain:
+            return int(read_i32_be(self.raw, self.content_start - PLAIN_OCTETS + GROUP_SEQUENCE))
         return self.headers.group_sequence
 
     @property

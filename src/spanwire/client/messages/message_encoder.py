@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, read_i32_be, write_i32_be, write_i64_be
 
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.message_template import LENGTH_OCTETS, MessageTemplate
@@ -28,7 +28,7 @@ from spanwire.client.messages.typed_values import (
 )
 from spanwire.model.destination import Destination
 from spanwire.model.errors import MessageFormatError, ProtocolError
-from spanwire.model.message_view import LONG_VALUE
+from spanwire.model.message_view import BLOB, LONG_VALUE, PLAIN, TEXT
 from spanwire.protocols.octets import INT_MAX, INT_MIN, encode_text
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.loose import LooseWriter
@@ -283,10 +283,25 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
     if isinstance(body, (list, tuple)):
         return encode_stream(body_list(body, depth))
     if isinstance(body, Message):
-        return wire_content(KINDS[type_id], body.neutral_body())
+        return forwarded_content(KINDS[type_id], body)
     if isinstance(body, Mapping):
         return encode_map(body_map(body, depth)) if body else None
     return encode_stream(body_list(body, depth)) if isinstance(body, Sequence) else None
+
+
+def forwarded_content(kind: int, message: Message) -> bytes | None:
+    """Return the content of a received message that is sent on as ``kind``.
+
+    An uncompressed body goes on as it came, undecoded, even a malformed one: its receiver alone reads it. A text is
+    looked at where its length is not that of the content, because the length is written anew.
+    """
+    content = None if message.is_compressed() else message.content_octets()
+    if content is None or kind == PLAIN or kind == BLOB:
+        return wire_content(kind, message.neutral_body())
+    room = len(content) - LENGTH_OCTETS
+    if kind == TEXT and (room < 0 or int(read_i32_be(content, 0)) != room):
+        return wire_content(kind, message.neutral_body())
+    return content
 
 
 def delayed_properties(properties: Mapping[str, object] | bytes | None, body: object, delay_ms: object) -> bytes:

@@ -70,6 +70,7 @@ class ClientProducer:
         self.session: Final[int] = producer_id.session_id
         self.destination: Final[Destination | None] = destination
         self.is_closed = False
+        self.posted = 0  # index behind the last message that `post_all` encoded
         self._announced: Request | None = None
         self._correlator: Final[ResponseCorrelator] = correlator
         self._transaction: Final[LocalTransaction] = transaction
@@ -197,9 +198,13 @@ class ClientProducer:
 
         Returns:
             The index of the first message not encoded: the end, the limit is reached, or `send` is needed.
+
+        Raises:
+            JmsError: The message at the index `posted` cannot be sent.
         """
         correlator = self._correlator
         index = start
+        self.posted = start
         while index < len(messages):
             link = correlator.link
             if link is None or not correlator.is_online or self.is_closed or len(link.output) >= limit:
@@ -211,6 +216,7 @@ class ClientProducer:
             if not self._append_addressed(link, outgoing, persistent, wall_ms):
                 self.send(outgoing, False, wall_ms)
             index += 1
+            self.posted = index
         return index
 
     def _is_ready(self, link: Link) -> bool:
