@@ -16,6 +16,7 @@ A route sends to several targets and keeps a state; `RouteWork` decides about it
 from __future__ import annotations
 
 import logging
+from operator import attrgetter
 from typing import Final
 
 from spanwire.bridges.engine.counters import BridgeCounters, BridgeStatus
@@ -52,16 +53,16 @@ from spanwire.bridges.engine.dialogue import (
     Stop,
     Wait,
 )
-from spanwire.bridges.engine.route_processor import MessageAtFaultError, TakenSinglyError
+from spanwire.bridges.engine.route_processor import TakenSinglyError
 from spanwire.bridges.engine.route_work import RouteWork
 from spanwire.bridges.engine.states import ENDS, FALLIBLE, INTERRUPTIBLE, BridgeState, Phase
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.qualities import BatchStep, is_distributed, steps_of
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
-from spanwire.bridges.model.steps import apply_steps
+from spanwire.bridges.model.steps import MessageAtFaultError, apply_steps
 from spanwire.model.environment import Time
-from spanwire.model.errors import LocalProtocolError, MessageFormatError
+from spanwire.model.errors import LocalProtocolError
 from spanwire.model.units import MIB
 from spanwire.routes.readers.bridge_parameters import FOREVER
 
@@ -82,6 +83,9 @@ PHASES: Final[dict[type, Phase]] = {
     Keep: Phase.KEEPING,
     Acknowledge: Phase.ACKNOWLEDGING,
 }  # of the actions of a route
+
+SIZE: Final = attrgetter("size")
+IS_REDELIVERED: Final = attrgetter("is_redelivered")
 
 logger = logging.getLogger(__name__)
 
@@ -289,9 +293,8 @@ class BridgeMachine:
             self._batch += messages
             self._last_arrival = now.monotonic
             self.counters.received += len(messages)
-            for message in messages:
-                self._batch_bytes += message.size
-                self.counters.redelivered += message.is_redelivered
+            self._batch_bytes += sum(map(SIZE, messages))
+            self.counters.redelivered += sum(map(IS_REDELIVERED, messages))
         if self._batch:
             return self._begin_steps(now) if self._is_batch_complete(bool(messages), now) else self._receive(now)
         if self._work is not None and self._work.due_s(now) == 0.0 and self._goal is BridgeState.RUNNING:
@@ -317,11 +320,10 @@ class BridgeMachine:
             return self._begin_work(self._work, now)
         assert isinstance(self._definition, BridgeDefinition), "a route has its work"
         self._step = 0
-        for index, message in enumerate(self._batch):
-            try:
-                apply_steps(self._definition.steps, message)
-            except MessageFormatError as error:
-                return self._refuse(index, str(error), now)
+        try:
+            apply_steps(self._definition.steps, self._batch)
+        except MessageAtFaultError as error:
+            return self._refuse(error.index, str(error), now)
         return self._next_step(now)
 
     def _begin_work(self, work: RouteWork, now: Time, returned: Returned | None = None) -> list[Action]:

@@ -34,6 +34,7 @@ from spanwire.bridges.engine.route_steps import (
 )
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.route_definition import RouteDefinition, keeps_state
+from spanwire.bridges.model.steps import MessageAtFaultError
 from spanwire.model.environment import Time
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import STRING_VALUE
@@ -64,17 +65,6 @@ MAX_CAUSE: Final = 500  # characters
 REPEATED: Final = "the message has the key of a refused message that it was sent with"
 MAX_PLANNED: Final = 20_000  # messages to send for one batch; what a batch of more than one message makes beyond is not
 MAX_PLANNED_BYTES: Final = 64 * MIB  # planned at once, nor beyond so many bytes: the batch is taken singly then
-
-
-class MessageAtFaultError(MessageFormatError):
-    """The message ``index`` of a batch cannot pass the steps of a route.
-
-    The route has no endpoint for dead letters.
-    """
-
-    def __init__(self, index: int, reason: str) -> None:
-        super().__init__(reason)
-        self.index: Final[int] = index
 
 
 class TakenSinglyError(Exception):

@@ -20,6 +20,15 @@ class MessageContent(Protocol):
         ...
 
 
+class NamedContent(Protocol):
+    """A received message that decodes its id on demand."""
+
+    @property
+    def message_id(self) -> str:
+        """Return the id."""
+        ...
+
+
 class BridgeMessage:
     """Headers of a message by JMS meaning, and the content of the source's provider.
 
@@ -29,6 +38,7 @@ class BridgeMessage:
     """
 
     __slots__ = (
+        "_message_id",
         "content",
         "correlation_id",
         "expiration_ms",
@@ -36,7 +46,6 @@ class BridgeMessage:
         "group_sequence",
         "is_redelivered",
         "kind",
-        "message_id",
         "message_type",
         "persistent",
         "priority",
@@ -46,8 +55,8 @@ class BridgeMessage:
         "timestamp_ms",
     )
 
-    def __init__(self, message_id: str, kind: int, content: MessageContent, size: int) -> None:
-        self.message_id: Final[str] = message_id
+    def __init__(self, message_id: str | NamedContent, kind: int, content: MessageContent, size: int) -> None:
+        self._message_id: str | NamedContent = message_id
         self.kind: Final[int] = kind
         self.content: Final[MessageContent] = content
         self.size: Final[int] = size
@@ -62,6 +71,16 @@ class BridgeMessage:
         self.group_id: str | None = None
         self.group_sequence = 0
         self.is_redelivered = False
+
+    @property
+    def message_id(self) -> str:
+        """The id at the source; an empty text without one."""
+        named = self._message_id
+        if isinstance(named, str):
+            return named
+        found = named.message_id
+        self._message_id = found
+        return found
 
     def property_values(self) -> dict[str, PropertyValue]:
         """Return the properties to send: the properties set by a step, or the properties of the content."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.bridges.model.message import BridgeMessage
+from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import STRING_VALUE
 from spanwire.routes.readers.bridge_parameters import ID_LIST
 
@@ -67,20 +68,47 @@ class Convert:
 Step = AppendMessageId | AddDuplicateId | DropTemporaryReplyTo | ClearReplyTo | ProxyReplyTo | Convert
 
 
-def apply_steps(steps: tuple[Step, ...], message: BridgeMessage) -> None:
-    """Apply all steps to a message.
+class MessageAtFaultError(MessageFormatError):
+    """The message ``index`` of a batch cannot pass the steps."""
 
-    Raises `MessageFormatError` for properties that cannot be decoded.
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index: Final[int] = index
+
+
+def apply_steps(steps: tuple[Step, ...], messages: list[BridgeMessage]) -> None:
+    """Apply all steps to a batch, one step after the other.
+
+    Raises `MessageAtFaultError` for properties that cannot be decoded.
     """
     for step in steps:
-        if isinstance(step, AppendMessageId):
-            append_message_id(message, step.name)
-        elif isinstance(step, AddDuplicateId):
-            add_duplicate_id(message, step.bridge)
-        elif isinstance(step, ClearReplyTo) or (
-            isinstance(step, DropTemporaryReplyTo) and message.reply_to is not None and message.reply_to.is_temporary
-        ):
+        if isinstance(step, DropTemporaryReplyTo):
+            drop_temporary_replies(messages)
+        elif isinstance(step, ClearReplyTo):
+            for message in messages:
+                message.reply_to = None
+        elif isinstance(step, (AppendMessageId, AddDuplicateId)):
+            add_properties(step, messages)
+
+
+def drop_temporary_replies(messages: list[BridgeMessage]) -> None:
+    """Apply `DropTemporaryReplyTo`, the only step of most bridges."""
+    for message in messages:
+        reply_to = message.reply_to
+        if reply_to is not None and reply_to.is_temporary:
             message.reply_to = None
+
+
+def add_properties(step: AppendMessageId | AddDuplicateId, messages: list[BridgeMessage]) -> None:
+    """Apply a step that adds a property. Raises `MessageAtFaultError`."""
+    for index, message in enumerate(messages):
+        try:
+            if isinstance(step, AppendMessageId):
+                append_message_id(message, step.name)
+            else:
+                add_duplicate_id(message, step.bridge)
+        except MessageFormatError as error:
+            raise MessageAtFaultError(index, str(error)) from None
 
 
 def append_message_id(message: BridgeMessage, name: str = ID_LIST) -> None:

@@ -31,9 +31,14 @@ from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_strea
 NUMBERS: Final = (BYTE_VALUE, SHORT_VALUE, INT_VALUE, LONG_VALUE, FLOAT_VALUE, DOUBLE_VALUE)
 
 
+def bridge_messages(messages: list[Message]) -> list[BridgeMessage]:
+    """Return received messages as messages of a bridge."""
+    return [bridge_message(message) for message in messages]
+
+
 def bridge_message(message: Message) -> BridgeMessage:
-    """Return a received message as a message of a bridge. Body and properties stay encoded."""
-    bridged = BridgeMessage(message.message_id, KINDS[message.raw[0]], message, len(message.raw))
+    """Return a received message as a message of a bridge. Id, body and properties stay encoded."""
+    bridged = BridgeMessage(message, KINDS[message.raw[0]], message, len(message.raw))
     bridged.persistent = message.persistent
     bridged.priority = message.priority
     bridged.expiration_ms = message.expiration

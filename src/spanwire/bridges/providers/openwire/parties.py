@@ -10,13 +10,15 @@ from spanwire.bridges.model.definition import Source
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.providers.openwire.connecting import close, is_artemis
-from spanwire.bridges.providers.openwire.messages import bridge_message, outgoing_message
+from spanwire.bridges.providers.openwire.messages import bridge_messages, outgoing_message
 from spanwire.bridges.providers.openwire.replies import ReplyQueues, ReplySender
 from spanwire.client.addressing.consumer_options import ConsumerOptions
 from spanwire.client.aio.connection import Connection
 from spanwire.client.aio.consumer import Consumer
 from spanwire.client.aio.producer import Producer
 from spanwire.client.aio.session import Session
+from spanwire.client.aio.shared.core_connection import FLUSH_BYTES
+from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, MessageFormatError, ResourceAllocationError
 
@@ -180,7 +182,7 @@ async def receive(
     more = consumer.core.next_messages(max_messages - 1, room, shared.machine.now()) if room > 0 else []
     if more:
         shared.on_delivered()
-    return [bridge_message(message) for message in (first, *more)]
+    return bridge_messages([first, *more])
 
 
 async def send(connection: Connection, producer: Producer, messages: list[BridgeMessage]) -> None:
@@ -188,12 +190,23 @@ async def send(connection: Connection, producer: Producer, messages: list[Bridge
 
     Raises `MessageRefusedError` for a message that has no form on the wire, or exceeds the broker's frame limit.
     """
-    shared = connection.shared
+    outgoing: list[Outgoing] = []
+    try:
+        for message in messages:
+            outgoing.append(outgoing_message(message))
+    except MessageFormatError as error:
+        raise MessageRefusedError(len(outgoing), str(error)) from None
+    shared, core = connection.shared, producer.core
+    index = 0
     async with shared.ready():
-        for index, message in enumerate(messages):
+        while index < len(outgoing):
             await shared.wait_writable(None)
+            start, wall_ms = index, shared.machine.now().wall_ms
             try:
-                producer.core.send(outgoing_message(message), False, shared.machine.now().wall_ms)
+                index = core.post_all(outgoing, start, FLUSH_BYTES, wall_ms)
+                if index == start:
+                    core.send(outgoing[start], False, wall_ms)
+                    index += 1
             except (MessageFormatError, ResourceAllocationError) as error:
-                raise MessageRefusedError(index, str(error)) from None
+                raise MessageRefusedError(max(start, core.posted), str(error)) from None
             await shared.yield_after_send()
