@@ -178,11 +178,13 @@ peers:  ## the brokers and clients that tests talk to; root installs them with a
 	@test -n "$(PYTHON)"
 	@bash tools/peers.sh "$(PYTHON)"
 
-peers-maven:  ## the peers that only Maven Central has (mvn), for tests of `make test-all`: activemq-http, the client of ActiveMQ 6
+peers-maven:  ## the peers that only Maven Central has (mvn), for `make test-all` and `make bench-bridges`: activemq-http, the client of ActiveMQ 6, Narayana
 	mvn -q -B -f tests/interop/java_http/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/build/peers/activemq-http"
 	mvn -q -B -f tests/interop/java_jakarta/pom.xml dependency:copy-dependencies \
 	    -DoutputDirectory="$(CURDIR)/build/peers/activemq-jakarta"
+	mvn -q -B -f tests/bench/narayana/pom.xml dependency:copy-dependencies \
+	    -DoutputDirectory="$(CURDIR)/build/peers/narayana"
 
 lint: venv docs  ## format, ruff, mypy, import contracts, forbidden constructs, generated files, the documentation and its language
 	$(BIN)/ruff format --check $(CODE)
@@ -258,7 +260,7 @@ bench-spark: peers $(VENV)/.spark  ## queues through Spark on local[2], beside o
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi
 	$(call with_best_build,-m tests.bench.spark.load $(BENCH_ARGS))
 
-bench-bridges: peers venv  ## bridges between two brokers beside a loop in Java, the latency that they add, idle ones
+bench-bridges: peers venv  ## bridges between two brokers beside a loop in Java and Artemis' bridge, the latency that they add, idle ones
 	$(call with_best_build,-m tests.bench.bridges $(BENCH_ARGS))
 
 bench-selectors: peers venv  ## a thousand consumers with distinct selectors on one queue, beside ActiveMQ Classic

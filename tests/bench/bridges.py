@@ -3,12 +3,13 @@
     python -m tests.bench.bridges [--repeats 3] [--messages 20000] [--python PATH] [--only spanwire|classic]
                                   [--part rates|latency|idle|broker] [--quick] [--require]
 
-Between two Spanwire brokers and between two ActiveMQ Classic brokers, each beside a straight loop of a Java client of
-the same quality of service and batch size, in the same run, taking turns: persistent messages of 1 KiB wait in the
-queue of the source, and the clock runs from the first tenth to the last one at the target. Each process has carried
-``--warm`` messages before. Lost, doubled and reordered messages end the run. ``--part broker`` is what a message of the
-source's own takes its broker beside a bridge that is idle, floods, is blocked by its target, or was killed with a batch
-under way. ``--require`` ends with an error when a goal is missed.
+Between two Spanwire brokers and between two ActiveMQ Classic brokers, each beside a straight loop of a Java client and
+the JMS bridge of ActiveMQ Artemis, of the same quality of service and batch size, in the same run, taking turns:
+persistent messages of 1 KiB wait in the queue of the source, and the clock runs from the first tenth to the last one at
+the target. Each process has carried ``--warm`` messages before. Lost, doubled and reordered messages end the run.
+``--part latency`` sends one message at a time, in turns through the bridge and at each broker alone. ``--part broker``
+is what a message of the source's own takes its broker beside a bridge that is idle, floods, is blocked by its target,
+or was killed with a batch under way. ``--require`` ends with an error when a goal is missed.
 """
 
 from __future__ import annotations
@@ -18,25 +19,35 @@ import os
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from spanwire.client import blocking
+from tests.bench.bridge_carriers import (
+    BATCH,
+    KIB,
+    TOML,
+    Carrier,
+    Look,
+    Pair,
+    artemis,
+    bridge,
+    compile_java,
+    drain,
+    fill,
+    java,
+    url_of,
+)
 from tests.bench.brokers.activemq import Broker, classic, interpreter, spanwire
-from tests.bench.brokers.process import cpu_seconds, resident_mib
-from tests.support.peers import activemq_classpath, missing
+from tests.support.peers import missing
 
-SOURCES: Final = Path(__file__).parent / "loads"
 QUALITIES: Final = ("DUPLICATES_OK", "ONCE_AND_ONLY_ONCE")
-KIB: Final = 1024
-BATCH: Final = 500  # messages; maxBatchSize of a bridge without one
-FILL: Final = 1_000  # messages in one transaction of the producer
 WARM: Final = 20_000  # messages before the first measured ones, which a virtual machine of Java needs
 FEW: Final = 4_000  # messages to see that a bridge works
 STATISTICS: Final = "<plugins><statisticsBrokerPlugin/></plugins>"
@@ -44,10 +55,11 @@ OWN: Final = "BENCH.OWN"  # queue of messages that cross no bridge
 FLOOD: Final = 5  # times as many messages cross a flooding bridge
 LOOK_S: Final = 0.05  # between two looks at the target's queue
 LIMIT_S: Final = 300.0
-SAMPLES: Final = 200  # messages one by one, for the latency
+SAMPLES: Final = 200  # messages one by one on each way, for the latency
+UNCOUNTED: Final = 20  # messages before them on each way
+PAUSE_S: Final = 0.02  # between two of them
 IDLE_BRIDGES: Final = 1_000
 IDLE_S: Final = 20.0  # seconds in which idle bridges are watched
-STOP_S: Final = 30.0
 START_S: Final = 120.0  # seconds within which all bridges run
 GOALS: Final = {  # times the rate of the loop in Java, and times its CPU time per message
     ("spanwire", "DUPLICATES_OK"): (1.5, None),
@@ -59,172 +71,14 @@ MOST_ADDED_MS: Final = 2.0
 MOST_IDLE_CPU: Final = 0.01  # of a core
 MOST_IDLE_MIB: Final = 100.0
 
-TOML: Final = """\
-[bridges.{name}]
-sourceConnectionFactory = "{source}"
-sourceDestination = "queue://{queue}"
-targetConnectionFactory = "{target}"
-targetDestination = "queue://{queue}"
-qualityOfServiceMode = "{quality}"
-maxBatchSize = {batch}
-failureRetryInterval = 1000
-maxRetries = -1
-"""
-
-
-def url_of(broker: Broker) -> str:
-    """The address of a broker for OpenWire."""
-    return f"tcp://127.0.0.1:{broker.ports['openwire']}"
-
 
 @dataclass(frozen=True)
 class Figures:
-    """Messages per second, and microseconds of the bridge's CPU time for each."""
+    """Messages per second, and microseconds of CPU time for each: of the carrier, and of both brokers."""
 
     rate: float
     cpu_us: float
-
-
-class Pair:
-    """Two brokers of one kind."""
-
-    def __init__(self, label: str, start: Callable[[Path], Broker], work: Path) -> None:
-        self.label = label
-        self.source = start(work / f"{label}-source")
-        try:
-            self.target = start(work / f"{label}-target")
-        except SystemExit:
-            self.source.stop()
-            raise
-
-    def stop(self) -> None:
-        """End both."""
-        self.source.stop()
-        self.target.stop()
-
-
-class Carrier:
-    """A process that carries messages of one queue from the source to the target."""
-
-    def __init__(self, label: str, command: list[str], queue: str, log: Path) -> None:
-        self.label = label
-        self.queue = queue
-        with log.open("wb") as opened:
-            self._process = subprocess.Popen(command, stdout=opened, stderr=subprocess.STDOUT)
-        self._log = log
-
-    def cpu_seconds(self) -> float:
-        """User and system time so far."""
-        return cpu_seconds(self._process.pid)
-
-    def resident_mib(self) -> float:
-        """Resident memory."""
-        return resident_mib(self._process.pid)
-
-    def hold(self) -> None:
-        """Stop the process until `go_on`."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """Let the process run."""
-        self._process.send_signal(signal.SIGCONT)
-
-    def check(self) -> None:
-        """End the benchmark if the process has ended."""
-        if self._process.poll() is not None:
-            raise SystemExit(f"bench: {self.label} has ended:\n{self._log.read_text(errors='replace')[-2000:]}")
-
-    def log(self) -> str:
-        """What the process has written."""
-        return self._log.read_text(errors="replace")
-
-    def kill(self) -> None:
-        """End the process at once, with its batch under way."""
-        self._process.kill()
-        self._process.wait(STOP_S)
-
-    def stop(self) -> None:
-        """End the process."""
-        self.go_on()
-        self._process.terminate()
-        self._process.wait(STOP_S)
-
-
-def bridge(python: Path, pair: Pair, quality: str, work: Path) -> Carrier:
-    """Our bridge."""
-    queue = f"BENCH.BRIDGE.{quality}"
-    file = work / f"{pair.label}-{quality}.toml"
-    file.write_text(
-        TOML.format(
-            name="bench",
-            source=url_of(pair.source),
-            target=url_of(pair.target),
-            queue=queue,
-            quality=quality,
-            batch=BATCH,
-        )
-    )
-    command = [str(python), "-P", "-m", "spanwire", "bridge", "run", str(file)]
-    return Carrier("bridge", command, queue, file.with_suffix(".log"))
-
-
-def java(classes: Path, pair: Pair, quality: str, work: Path) -> Carrier:
-    """The loop in Java."""
-    queue = f"BENCH.JAVA.{quality}"
-    command = ["java", "-Xmx512m", "-cp", f"{classes}:{activemq_classpath()}", "JmsBridge"]
-    log = work / f"{pair.label}-{quality}-java"
-    command += [
-        url_of(pair.source),
-        url_of(pair.target),
-        queue,
-        str(BATCH),
-        quality,
-        str(log.with_suffix(".decisions")),
-    ]
-    return Carrier("java", command, queue, log.with_suffix(".log"))
-
-
-def fill(broker: Broker, queue: str, count: int) -> None:
-    """Send numbered persistent messages."""
-    body = bytes(KIB - 8)
-    with blocking.connect(url_of(broker)) as connection, connection.session("transacted") as session:
-        producer = session.create_producer(f"queue://{queue}")
-        for number in range(count):
-            producer.send(number.to_bytes(8, "big") + body)
-            if number % FILL == FILL - 1:
-                session.commit()
-        session.commit()
-
-
-def drain(broker: Broker, queue: str, count: int) -> None:
-    """Take all messages, and end the benchmark if one is lost, doubled or out of order."""
-    with blocking.connect(url_of(broker)) as connection, connection.session() as session:
-        consumer = session.create_consumer(f"queue://{queue}")
-        for number in range(count):
-            message = consumer.receive(10.0)
-            found = None if message is None else int.from_bytes(bytes(message.body)[:8], "big")
-            if found != number:
-                raise SystemExit(f"bench: {queue} has {found} in place of message {number} of {count}")
-        if consumer.receive(0.2) is not None:
-            raise SystemExit(f"bench: {queue} has more than {count} messages")
-
-
-class Look:
-    """Asks a broker how many messages wait in a queue."""
-
-    def __init__(self, broker: Broker, queue: str) -> None:
-        self._about = f"queue://ActiveMQ.Statistics.Destination{queue}"
-        self._connection = blocking.connect(url_of(broker))
-        self._requestor = self._connection.requestor()
-
-    def size(self) -> int:
-        """The messages now; a queue that is not there yet has none."""
-        answer = self._requestor.request(self._about, b"", None, 1.0)
-        return int(answer.body["size"]) if answer is not None and isinstance(answer.body, dict) else 0
-
-    def close(self) -> None:
-        """Ask no more."""
-        self._connection.close()
+    brokers_us: float
 
 
 def carry(pair: Pair, carrier: Carrier, count: int) -> Figures:
@@ -232,7 +86,7 @@ def carry(pair: Pair, carrier: Carrier, count: int) -> Figures:
     look = Look(pair.target, carrier.queue)
     carrier.hold()
     fill(pair.source, carrier.queue, count)
-    before = carrier.cpu_seconds()
+    before, before_brokers = carrier.cpu_seconds(), pair.cpu_seconds()
     carrier.go_on()
     begin, begin_size, size = time.monotonic(), 0, 0
     deadline = begin + LIMIT_S
@@ -245,20 +99,24 @@ def carry(pair: Pair, carrier: Carrier, count: int) -> Figures:
         if time.monotonic() > deadline:
             raise SystemExit(f"bench: {carrier.label} between {pair.label} brokers is stuck at {size} messages")
     seconds = time.monotonic() - begin
-    cpu = carrier.cpu_seconds() - before
+    cpu, brokers = carrier.cpu_seconds() - before, pair.cpu_seconds() - before_brokers
     look.close()
     drain(pair.target, carrier.queue, count)
-    return Figures((count - begin_size) / seconds, cpu * 1e6 / count)
+    return Figures((count - begin_size) / seconds, cpu * 1e6 / count, brokers * 1e6 / count)
 
 
 def rates(pair: Pair, python: Path, classes: Path, work: Path, options: argparse.Namespace) -> list[str]:
-    """Both ways in both qualities of service; gives the goals that are missed."""
+    """Each carrier in both qualities of service; gives the goals that are missed."""
     missed: list[str] = []
     for quality in QUALITIES:
-        carriers = [bridge(python, pair, quality, work), java(classes, pair, quality, work)]
-        found: dict[str, list[Figures]] = {carrier.label: [] for carrier in carriers}
+        carriers = [bridge(python, pair, quality, work)]
+        found: dict[str, list[Figures]] = {}
         try:
+            carriers.append(java(classes, pair, quality, work))
+            if (other := artemis(classes, pair, quality, work)) is not None:
+                carriers.append(other)
             for carrier in carriers:
+                found[carrier.label] = []
                 carry(pair, carrier, options.warm)
             for _ in range(options.repeats):
                 for carrier in carriers:
@@ -266,54 +124,96 @@ def rates(pair: Pair, python: Path, classes: Path, work: Path, options: argparse
         finally:
             for carrier in carriers:
                 carrier.stop()
-        medians = {
-            label: Figures(statistics.median(one.rate for one in all_), statistics.median(one.cpu_us for one in all_))
-            for label, all_ in found.items()
-        }
-        ours, theirs = medians["bridge"], medians["java"]
-        times, cpu_times = ours.rate / theirs.rate, ours.cpu_us / theirs.cpu_us
-        print(
-            f"{pair.label:9} {quality:19} bridge {ours.rate:8,.0f}/s {ours.cpu_us:6.1f} µs of CPU, Java loop "
-            f"{theirs.rate:8,.0f}/s {theirs.cpu_us:6.1f} µs: {times:.2f} times the rate, {cpu_times:.2f} times the CPU",
-            flush=True,
-        )
-        least, most = GOALS[pair.label, quality]
-        if times < least:
-            missed.append(f"{pair.label} {quality}: {times:.2f} times the rate of the loop in Java, not {least}")
-        if most is not None and cpu_times > most:
-            missed.append(f"{pair.label} {quality}: {cpu_times:.2f} times the CPU of the loop in Java, not {most}")
+        missed += compared(pair.label, quality, found)
     return missed
 
 
-def one_by_one(source: Broker, target: Broker, queue: str, samples: int) -> float:
-    """The median milliseconds from the begin of a send to the arrival at a consumer."""
-    found: list[float] = []
-    with blocking.connect(url_of(source)) as near, near.session() as sending, blocking.connect(url_of(target)) as far:
-        producer = sending.create_producer(f"queue://{queue}")
-        with far.session() as receiving:
-            consumer = receiving.create_consumer(f"queue://{queue}")
-            for _ in range(samples):
-                begin = time.perf_counter()
-                producer.send(bytes(KIB))
-                if consumer.receive(10.0) is None:
-                    raise SystemExit(f"bench: a message of {queue} does not arrive")
-                found.append((time.perf_counter() - begin) * 1e3)
-    return statistics.median(found)
+def compared(label: str, quality: str, found: dict[str, list[Figures]]) -> list[str]:
+    """Print the medians of all carriers with their spread; gives the goals that are missed beside the loop in Java."""
+    missed: list[str] = []
+    ours = median(found["bridge"])
+    for carrier, all_ in found.items():
+        one = median(all_)
+        slowest, fastest = min(figures.rate for figures in all_), max(figures.rate for figures in all_)
+        line = (
+            f"{label:9} {quality:19} {carrier:8} {one.rate:8,.0f}/s ({slowest:,.0f} to {fastest:,.0f}), "
+            f"CPU time of a message: {one.cpu_us:.1f} µs, of both brokers {one.brokers_us:.1f} µs"
+        )
+        if carrier != "bridge":
+            line += (
+                f"; the bridge has {ours.rate / one.rate:.2f} times the rate, {ours.cpu_us / one.cpu_us:.2f} the CPU"
+            )
+        print(line, flush=True)
+    theirs = median(found["java"])
+    times, cpu_times = ours.rate / theirs.rate, ours.cpu_us / theirs.cpu_us
+    least, most = GOALS[label, quality]
+    if times < least:
+        missed.append(f"{label} {quality}: {times:.2f} times the rate of the loop in Java, not {least}")
+    if most is not None and cpu_times > most:
+        missed.append(f"{label} {quality}: {cpu_times:.2f} times the CPU of the loop in Java, not {most}")
+    return missed
+
+
+def median(all_: list[Figures]) -> Figures:
+    """The median of each figure."""
+    return Figures(
+        statistics.median(one.rate for one in all_),
+        statistics.median(one.cpu_us for one in all_),
+        statistics.median(one.brokers_us for one in all_),
+    )
+
+
+class Way:
+    """A producer at a broker and a consumer at the same or another one, for one message at a time."""
+
+    def __init__(self, near: Broker, far: Broker, queue: str, stack: ExitStack) -> None:
+        sending = stack.enter_context(stack.enter_context(blocking.connect(url_of(near))).session())
+        receiving = stack.enter_context(stack.enter_context(blocking.connect(url_of(far))).session())
+        self.queue = queue
+        self.found: list[float] = []  # milliseconds
+        self._producer = sending.create_producer(f"queue://{queue}")
+        self._consumer = receiving.create_consumer(f"queue://{queue}")
+
+    def send_one(self) -> None:
+        """Measure from the begin of a send to the arrival at the consumer."""
+        begin = time.perf_counter()
+        self._producer.send(bytes(KIB))
+        if self._consumer.receive(10.0) is None:
+            raise SystemExit(f"bench: a message of {self.queue} does not arrive")
+        self.found.append((time.perf_counter() - begin) * 1e3)
+
+    def p50(self) -> float:
+        """The median."""
+        return statistics.median(self.found)
+
+    def described(self) -> str:
+        """The median and the middle half."""
+        first, middle, third = statistics.quantiles(self.found, n=4)
+        return f"{middle:.2f} ms ({first:.2f} to {third:.2f})"
 
 
 def latency(pair: Pair, python: Path, work: Path, options: argparse.Namespace) -> list[str]:
-    """What the bridge adds to the latency of its two brokers."""
+    """What the bridge adds to the latency of its two brokers, one message at a time, with and without it in turns."""
     carrier = bridge(python, pair, "DUPLICATES_OK", work)
     try:
         carry(pair, carrier, FEW // 4)
-        through = one_by_one(pair.source, pair.target, carrier.queue, options.samples)
+        with ExitStack() as stack:
+            through = Way(pair.source, pair.target, carrier.queue, stack)
+            alone = [Way(broker, broker, "BENCH.ALONE", stack) for broker in (pair.source, pair.target)]
+            for number in range(UNCOUNTED + options.samples):
+                for way in (through, *alone):
+                    if number == UNCOUNTED:
+                        way.found.clear()
+                    way.send_one()
+                    time.sleep(PAUSE_S)
     finally:
         carrier.stop()
-    alone = [one_by_one(broker, broker, "BENCH.ALONE", options.samples) for broker in (pair.source, pair.target)]
-    added = through - sum(alone)
+    above_one = through.p50() - max(way.p50() for way in alone)
+    added = through.p50() - sum(way.p50() for way in alone)
     print(
-        f"{pair.label:9} latency p50 {through:.2f} ms through the bridge, {alone[0]:.2f} and {alone[1]:.2f} ms at its "
-        f"brokers alone: the bridge adds {added:.2f} ms",
+        f"{pair.label:9} latency p50 (middle half) {through.described()} through the bridge, "
+        f"{alone[0].described()} and {alone[1].described()} at its brokers alone: {added:.2f} ms above both, "
+        f"{above_one:.2f} ms above the slower one",
         flush=True,
     )
     return [f"{pair.label}: the bridge adds {added:.2f} ms, not {MOST_ADDED_MS}"] if added > MOST_ADDED_MS else []
@@ -434,8 +334,7 @@ def main() -> None:
     }
     missed: list[str] = []
     try:
-        classpath = activemq_classpath()
-        subprocess.run(["javac", "-cp", classpath, "-d", str(work), str(SOURCES / "JmsBridge.java")], check=True)
+        compile_java(work)
         for label, start in kinds.items():
             if options.only not in (None, label) or (label == "classic" and missing("activemq-broker") is not None):
                 continue
