@@ -53,7 +53,7 @@ NOT_NOTED: Final = (
 HIDDEN: Final = "********"
 SECRET_NAME: Final = re.compile("password|passphrase|secret|token", re.IGNORECASE)
 LOGIN_IN_URI: Final = re.compile(r"//[^/\s,()?]*@")  # a password may have @ in it
-SECRET_IN_URI: Final = re.compile(rf"([?&][\w.]*(?:{SECRET_NAME.pattern})[\w.]*=)[^&)\s]*", re.IGNORECASE)
+OPTION_IN_URI: Final = re.compile(r"([?&][\w.]+=)[^&)\s]*")
 NOT_AUDITED: Final = ("command", HANDLE, "password", "definition")  # arguments that never stand in the log
 
 Command = Callable[[], object]
@@ -260,7 +260,11 @@ def _audited(value: object) -> object:
         return [_audited(inner) for inner in value]
     if not isinstance(value, str):
         return value
-    return SECRET_IN_URI.sub(rf"\1{HIDDEN}", LOGIN_IN_URI.sub(f"//{HIDDEN}@", value))
+    return OPTION_IN_URI.sub(_hidden_option, LOGIN_IN_URI.sub(f"//{HIDDEN}@", value))
+
+
+def _hidden_option(match: re.Match[str]) -> str:
+    return match[1] + HIDDEN if SECRET_NAME.search(match[1]) else match[0]
 
 
 def _refusal(error: SpanwireError) -> dict[str, object]:

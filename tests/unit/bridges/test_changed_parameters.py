@@ -147,3 +147,13 @@ def test_a_wrong_change_is_refused_with_the_reason(changes: dict[str, object], r
 
 def test_beans_write_exactly_the_changeable_parameters() -> None:
     assert set(BRIDGE_PARAMETERS) == set(CHANGEABLE)
+
+
+@pytest.mark.parametrize("changes", [{"sourcePassword": None}, {"sourceUsername": None, "sourcePassword": ""}])
+def test_s38_a_key_for_sqs_cannot_be_removed_so_that_the_rights_of_the_machine_would_count(
+    changes: dict[str, object],
+) -> None:
+    one = bridge()
+    factory = replace(one.source.factory, provider="sqs", url="sqs://host?region=eu-central-1")
+    with pytest.raises(ConfigurationError, match="bridge b: sourcePassword cannot be removed at SQS"):
+        with_parameters(replace(one, source=replace(one.source, factory=factory)), changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.client.addressing.address import parse_url
-from spanwire.client.addressing.redaction import redacted
+from spanwire.client.addressing.redaction import MAX_URL, redacted
 from spanwire.model.errors import ConfigurationError
 
 
@@ -158,3 +158,8 @@ def test_openwire_over_http_has_the_ports_of_http(url: str, port: int, is_secure
     assert address.is_tunnelled
     assert (address.port, address.is_secure) == (port, is_secure)
     assert not parse_url("tcp://h").addresses[0].is_tunnelled
+
+
+def test_s25_nothing_is_shown_of_a_url_that_is_too_long_to_search_for_secrets() -> None:
+    assert redacted("tcp://user:" + "/" * MAX_URL + "s3cr3t@host:1") == "…"
+    assert redacted("//" * 1_000_000) == "…"

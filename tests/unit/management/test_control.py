@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.broker.ports import Authenticator, LoginObserver, Principal
-from spanwire.management.control import ENTRIES_PER_TURN, ROWS_PER_TURN, ControlServer
+from spanwire.management.control import ENTRIES_PER_TURN, ROWS_PER_TURN, ControlServer, _audited
 from spanwire.management.handles import Handles
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, ConfigurationError
@@ -291,6 +291,14 @@ def test_s19_a_handle_has_the_rights_of_its_user_and_no_more() -> None:
 def test_a_wrong_password_is_answered_with_its_code() -> None:
     (answer,) = asked(login_of("anna", "x"))
     assert (answer["ok"], answer["code"]) == (False, "unauthenticated")
+
+
+def test_s25_a_long_argument_is_searched_for_secrets_in_linear_time() -> None:
+    text = "?" + "token" * 200_000
+    assert _audited({"queue": text, "uri": "tcp://a:1?x.keyStorePassword=s3cret&y=1"}) == {
+        "queue": text,
+        "uri": "tcp://a:1?x.keyStorePassword=********&y=1",
+    }
 
 
 def test_s25_the_audit_names_the_user_of_a_handle_and_shows_neither_handle_nor_password(

@@ -259,6 +259,14 @@ def test_a_record_that_cannot_be_read_is_a_warning_until_it_is_deleted(
             "toml",
             "trust and key",
         ),
+        (
+            toml()
+            .replace('url = "tcp://far:61616"', 'provider = "sqs"\nurl = "sqs://h?region=eu-central-1"')
+            .replace('userName = "u"\n', "")
+            .replace('password = "{{env:SPANWIRE_BRIDGE_PASSWORD}}"\n', ""),
+            "toml",
+            "the machine's own rights at Amazon",
+        ),
         (toml(target="x" * MAX_DEFINITION_BYTES), "toml", "longer than 16384 bytes"),
         (toml(), "json", "format is 'json'; it is toml, yaml, xml"),
         ("\ud800", "toml", "no text in Unicode"),

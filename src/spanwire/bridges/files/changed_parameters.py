@@ -40,6 +40,7 @@ HIDDEN: Final = "****"  # stands for a password
 CHANGEABLE: Final = (*CHANGEABLE_WORDS, DUPLICATE_DETECTION)
 FIXED: Final = tuple(word for word in WORDS if word not in CHANGEABLE)
 MAX_TEXT: Final = 32 * 1024  # characters of a value; a selector may be long
+SQS: Final = "sqs"  # the provider that logs in as the machine where no key is written
 COMMON_STEPS: Final = (AppendMessageId, AddDuplicateId, DropTemporaryReplyTo)
 
 Value = str | int | bool | None
@@ -132,6 +133,10 @@ def _login(side: str, factory: ConnectionFactory) -> dict[str, Value]:
 def _with_login(factory: ConnectionFactory, side: str, words: Mapping) -> ConnectionFactory:
     password = words.text(f"{side}Password")
     secret = factory.password if password == HIDDEN else None if password is None else Secret(password)
+    if factory.provider == SQS and factory.password is not None and secret is None:
+        raise ConfigurationError(
+            f"{words.location.file}: {side}Password cannot be removed at SQS: the machine's own rights would count"
+        )
     return replace(factory, user_name=words.text(f"{side}Username"), password=secret)
 
 

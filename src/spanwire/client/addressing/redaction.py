@@ -9,6 +9,7 @@ from spanwire.client.addressing.options import MAX_WORD
 from spanwire.discovery.addresses.composite import LISTS
 from spanwire.model.text import printable
 
+MAX_URL: Final = 2_048  # characters of a URL that is shown; the search for secrets takes the square of the time
 AUTHORITY: Final = re.compile(r"//(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?/?", re.ASCII)
 ALL_OPTIONS: Final = re.compile(r"\?.*", re.DOTALL)
 NESTED_OPTIONS: Final = re.compile(
@@ -24,6 +25,8 @@ def redacted(text: str) -> str:
 
     A secret may contain commas, slashes, question marks and parentheses, so doubtful parts are left out.
     """
+    if len(text) > MAX_URL:
+        return "…"
     is_list = text.strip().lower().startswith(LIST_SCHEMES)
     masked = (NESTED_OPTIONS if is_list else ALL_OPTIONS).sub("?…", text)
     masked = USER.sub("//…@", masked)

@@ -16,6 +16,7 @@ from collections.abc import Mapping as AnyMapping
 from pathlib import Path
 from typing import Final, Protocol
 
+from spanwire.bridges.files.changed_parameters import SQS
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.model.route_definition import (
     Definition,
@@ -274,6 +275,11 @@ def _refuse(definition: Definition, factories: list[ConnectionFactory], file: st
     """Refuse whatever reaches files or code of the machine: an operator may be far away from it."""
     if any(factory.java is not None for factory in factories):
         raise ConfigurationError(f"{file}: classes in Java are for those who may write on this machine; {DEPLOY}")
+    if any(factory.provider == SQS and factory.password is None for factory in factories):
+        raise ConfigurationError(
+            f"{file}: the machine's own rights at Amazon are for those who may write on it; write userName and "
+            f"password, an access key and its secret; {DEPLOY}"
+        )
     if any(factory.trust_store or factory.key_store for factory in factories):
         raise ConfigurationError(f"{file}: files of trust and key stores are for those who may read them; {DEPLOY}")
     if isinstance(definition, RouteDefinition):

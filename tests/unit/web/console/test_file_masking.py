@@ -83,3 +83,8 @@ def test_what_is_no_secret_is_shown() -> None:
 )
 def test_any_text_keeps_its_lines(text: str) -> None:
     assert masked(text).count("\n") == text.count("\n")
+
+
+def test_comments_inside_of_each_other_and_endless_names_are_masked_in_linear_time() -> None:
+    assert masked("<!--" * 100_000 + "password -->").count("\n") == 0
+    assert masked("<" + "a" * 300_000 + ">") == "<" + "a" * 300_000 + ">"

@@ -32,8 +32,10 @@ LOGIN: Final = re.compile(r"(//|jdbc:).*@", re.DOTALL | re.IGNORECASE)
 LINE_LOGIN: Final = re.compile(r"(//|jdbc:).*@", re.IGNORECASE)
 SETTING: Final = re.compile(r"""\s*["']?[\w.-]+["']?\s*[=:]\s*""")
 GOES_ON: Final = ("\\", "=", ":", "|", ">")  # ends of a line whose value is on the next one
-PIECE: Final = re.compile(r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<[^<>"'\s](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL)
-ATTRIBUTE: Final = re.compile(r"""([\w:.-]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'<>]+)""")
+PIECE: Final = re.compile(
+    r"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[^<>"'\s](?:[^<>"']|"[^"]*"|'[^']*')*>""", re.DOTALL
+)
+ATTRIBUTE: Final = re.compile(r"""(?<![\w:.-])([\w:.-]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'<>]+)""")
 ELEMENT: Final = re.compile(r"</?([\w:.-]+)")
 REST: Final = re.compile(r"[\s/?>]*")  # what a well-formed tag has beside its name and attributes
 
@@ -138,7 +140,7 @@ def _has_setting(value: str) -> bool:
 
 
 def _shown(piece: str, element: Element, is_inside: bool) -> str:
-    if piece.startswith("<!--"):
+    if piece.startswith("<!--") and piece.endswith("-->"):
         return "<!--" + (_hidden(piece[4:-3]) if element.is_secret else masked(piece[4:-3], is_comment=True)) + "-->"
     name = ELEMENT.match(piece)
     if name is not None and PIECE.fullmatch(piece):
