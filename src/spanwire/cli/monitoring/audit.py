@@ -12,7 +12,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.running import control_client
 from spanwire.management.control_client import ControlClient, ControlError
-from spanwire.management.tables.ledger_tables import CAME, LEDGER, LEDGER_LINKS, WENT
+from spanwire.management.tables.ledger_tables import CAME, LEDGER, LEDGER_LINKS, SINCE_START, WENT
 from spanwire.model.text import escaped
 from spanwire.network.reports.known_brokers import SILENT
 
@@ -21,7 +21,6 @@ SECOND_LOOK_S: Final = 6.0  # seconds; brokers behind others tell each other eve
 ADDS_UP: Final = 0
 BROKEN: Final = 3
 REMOVED: Final = "removed destinations"
-SINCE_START: Final = "since start"
 WORDS: Final = {"moved_in": "moved in", "dead_letters": "dead letters", "dead_lettered": "dead-lettered",
                 "moved_out": "moved out", "arrived": "arrived over links"}  # fmt: skip
 DESCRIPTION: Final = """Show what came to each queue and durable subscription, what left it, and whether that adds up.

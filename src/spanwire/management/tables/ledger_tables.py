@@ -6,6 +6,7 @@ from typing import Final
 
 from spanwire.management.tables.attributes import LIST, NO_METRIC, Attribute, ViewTable, flag, messages, text
 
+SINCE_START: Final = "since start"  # the scope of rows with all messages since the start
 CAME: Final = ("found", "sent", "arrived", "moved_in", "dead_letters")  # the left side of the equation
 WENT: Final = (
     "acknowledged", "forwarded", "expired", "dead_lettered", "discarded", "purged", "moved_out", "replaced", "pending",

@@ -45,3 +45,12 @@ def test_rows_that_never_had_a_message_are_shown_when_asked_for() -> None:
     assert "removed destinations" in page_of(*rows, query="?all=1")
     assert "removed destinations" in page_of(row("removed destinations", sent=1, acknowledged=1))
     assert "No message has come" in page_of(row("removed destinations"))
+
+
+def test_messages_lost_with_the_memory_are_counted_or_unknown_since_the_start() -> None:
+    recent = {"scope": "since start"}
+    stopped = page_of({**row("queue://A"), **recent, "lost": 1_200, "lost_is_known": True}, row("queue://A", sent=1))
+    assert 'data-label="Lost with the memory">1,200<' in stopped  # also where nothing else has happened
+    assert 'data-label="Lost with the memory">–<' in stopped
+    crashed = page_of({**row("queue://A", sent=1), **recent, "lost": 0, "lost_is_known": False})
+    assert 'data-label="Lost with the memory">unknown<' in crashed

@@ -54,14 +54,15 @@ class Column:
     """One column: an attribute of the view, a heading, and the path of a page with ``name`` in the query.
 
     A column with ``terms``, pairs of an attribute and a word, shows their sum, and below the terms other than 0. A
-    column with ``words`` shows the returned text for the value, as a state.
+    column with ``words`` shows the returned text for the row, as a state unless it ``is_plain``.
     """
 
     name: str
     heading: str
     path: str = ""
     terms: tuple[tuple[str, str], ...] = ()
-    words: Callable[[object], str] | None = None
+    words: Callable[[Row], str] | None = None
+    is_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ def _target(listed: ListPage, query: Sequence[tuple[str, str]], **changed: objec
 def _heading(
     listed: ListPage, column: Column, attribute: Attribute, query: Sequence[tuple[str, str]], sort: str
 ) -> Heading:
-    is_number = _is_number(attribute) and column.words is None
+    is_number = _is_number(attribute) and (column.words is None or column.is_plain)
     if column.terms:
         return Heading(column.heading, "", "", is_number)
     is_sorted, is_descending = sort.removeprefix("-") == column.name, sort.startswith("-")
@@ -235,7 +236,9 @@ def _cell(column: Column, attribute: Attribute, row: Row) -> Cell:
         note = ", ".join(f"{formats.number(count)} {word}" for count, word in counts)
         return Cell(formats.number(sum(count for count, _ in counts)), "", "number sum", False, column.heading, note)
     if column.words is not None:
-        return Cell(column.words(value), "", "word", True, column.heading)
+        text = column.words(row)
+        style = "number" if column.is_plain and _is_number(attribute) else "word"
+        return Cell(text, "", style, not column.is_plain, column.heading)
     target = formats.link(column.path, name=value) if column.path and value is not None else ""
     text = shown(attribute, value)
     style = "number" if _is_number(attribute) else style_of(text)

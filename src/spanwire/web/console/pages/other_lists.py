@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.management.tables.ledger_tables import CAME, LEDGER, WENT
+from spanwire.management.tables.ledger_tables import CAME, LEDGER, SINCE_START, WENT
 from spanwire.management.tables.network_tables import BRIDGES, LINKS, NETWORK_CONNECTORS
 from spanwire.management.tables.operation_table import Role
 from spanwire.management.tables.view_table import (
@@ -20,6 +20,7 @@ from spanwire.management.tables.view_table import (
     TOPICS,
 )
 from spanwire.management.tables.work_tables import BRANCHES, JOBS, TASKS
+from spanwire.web.console import formats
 from spanwire.web.console.forms import HOME
 from spanwire.web.console.pages.list_pages import Column, Filter, ListPage, Row, RowAction
 
@@ -65,16 +66,24 @@ def _is_undoable(row: Row) -> bool:
 
 def _has_nothing(row: Row) -> bool:
     """Return True for a row of the ledger without any message so far."""
-    return not any(row.get(name) for name in (*CAME, *WENT, "difference"))
+    return not any(row.get(name) for name in (*CAME, *WENT, "difference", "lost"))
 
 
-def _verdict(difference: object) -> str:
+def _verdict(row: Row) -> str:
     """Return the result of the ledger's equation."""
+    difference = row.get("difference")
     if not isinstance(difference, (int, float)):
         return "unknown"
     if difference == 0:
         return ADDS_UP
     return f"{abs(difference):,} {'missing' if difference > 0 else 'too many'}"
+
+
+def _lost(row: Row) -> str:
+    """Return the number of messages lost with the memory before this start, which only an orderly stop counts."""
+    if row.get("scope") != SINCE_START:
+        return formats.NONE
+    return formats.number(row.get("lost")) if row.get("lost_is_known") else "unknown"
 
 
 def _is_away(row: Row) -> bool:
@@ -404,13 +413,14 @@ LEDGER_LIST: Final = ListPage(
         Column("acknowledged", "Left", terms=tuple((name, LEDGER_WORDS[name]) for name in WENT if name != "pending")),
         Column("pending", "Pending"),
         Column("difference", "Verdict", words=_verdict),
+        Column("lost", "Lost with the memory", words=_lost, is_plain=True),
     ),
     "destination",
     "destination",
     "No message has come to a queue or durable subscription yet.",
     (
         Filter("stored", "scope", "stored"),
-        Filter("since the start", "scope", "since start"),
+        Filter("since the start", "scope", SINCE_START),
         Filter("does not add up", "adds_up", "false"),
     ),
     hidden=_has_nothing,
