@@ -118,6 +118,29 @@ def test_every_operation_is_done_by_its_form(window: webdriver.Chrome, broker: F
     assert [text for text in complaints(window) if "409" not in text] == []
 
 
+@pytest.mark.long
+def test_parameters_of_a_bridge_are_set_on_its_page(window: webdriver.Chrome, broker: Filled) -> None:
+    control = ControlClient(broker.data, TIMEOUT_S)
+    definition = BRIDGE.format(url=broker.broker_url, name="changed-here", target="refunds")
+    control.ask("bridge-create", definition=definition)
+    for name, text in (("maxBatchSize", "7"), ("maxBatchSize", "0"), ("selector", "region = 'zagreb'")):
+        window.get(f"{broker.base}/admin/bridge?name=changed-here")
+        field = window.find_element(By.ID, name)
+        field.clear()
+        field.send_keys(text)
+        button = window.find_element(By.CSS_SELECTOR, "main form .buttons button")
+        button.click()
+        WebDriverWait(window, TIMEOUT_S).until(lambda page: page.find_elements(By.CSS_SELECTOR, RESULT))
+        result = window.find_element(By.CSS_SELECTOR, RESULT).text
+        assert ("maxBatchSize" in result) if text == "0" else (result == "The parameters are set.")
+    answer = control.ask("bridge-parameters", name="changed-here")
+    assert isinstance(answer, dict)
+    found = answer["parameters"]
+    assert (found["maxBatchSize"], found["selector"]) == (7, "region = 'zagreb'")
+    assert [text for text in complaints(window) if "409" not in text] == []
+    control.ask("bridge-delete", bridges=["changed-here"])
+
+
 def pattern(text: str) -> str:
     """The result of an operation, with any number of messages; a task that goes on is one as well."""
     named = re.escape(text).replace(re.escape("{count}"), r"[\d,]+ messages?")
@@ -221,7 +244,6 @@ def all_deeds(broker: Filled, stack: ExitStack) -> dict[str, Deed]:
         "/bridges/pause": Deed(bridge),
         "/bridges/resume": Deed(bridge),
         "/bridges/restart": Deed(bridge),
-        "/bridges/change": Deed({"name": "made-here"}, {"settings": "maxBatchSize=7"}),
         "/bridges/delete": Deed(bridge),
         "/network_connectors/add": Deed(
             {}, {"uri": f"static:(tcp://127.0.0.1:{free_port()})", "name": "further", "settings": "duplex=true"}

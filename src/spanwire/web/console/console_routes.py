@@ -12,6 +12,7 @@ from spanwire.web.console.forms import HOME
 from spanwire.web.console.network import lint_page, map_page
 from spanwire.web.console.operations import actions, sending
 from spanwire.web.console.pages import (
+    bridge_page,
     classic_addresses,
     dead_letters,
     destinations,
@@ -43,6 +44,8 @@ CONSOLE_ROUTES: Final = (
     _row("GET", destinations.QUEUE_PATH, Role.VIEW, destinations.show_queue, "one queue"),
     _row("GET", other_lists.TOPIC_PATH, Role.VIEW, destinations.show_topic, "one topic"),
     _row("GET", other_lists.LINK_PATH, Role.VIEW, destinations.show_link, "the links of one network connector"),
+    _row("GET", other_lists.BRIDGE_PATH, Role.VIEW, bridge_page.show_bridge, "one bridge with its parameters"),
+    _row("POST", other_lists.BRIDGE_PATH, bridge_page.CHANGE.role, bridge_page.change_bridge, "sets its parameters"),
     _row("GET", map_page.PATH, Role.VIEW, map_page.show_map, "the map of the network"),
     _row("GET", lint_page.PATH, Role.VIEW, lint_page.show_findings, "findings about the configurations of the network"),
     _row("GET", lint_page.LINES_PATH, Role.ADMIN, lint_page.show_lines, "lines of a configuration file"),

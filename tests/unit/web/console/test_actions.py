@@ -30,7 +30,7 @@ def asked(link: FakeBrokerLink, command: str) -> dict[str, object]:
 
 def test_every_operation_has_a_form_or_a_page_of_its_own() -> None:
     forms = {operation.command for operation in OPERATIONS} - set(PROMPTS)
-    assert forms == {"browse", "browse-subscription", "send", "trace", "trace-end"}
+    assert forms == {"browse", "browse-subscription", "send", "trace", "trace-end", "bridge-change"}
     assert {command.command for command in OFFERED} == set(PROMPTS)
     assert len(ACTIONS) == 2 * len(OFFERED)
 

@@ -8,6 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 from starlette.testclient import TestClient
 
+from spanwire.management.beans.operations import BRIDGE_PARAMETERS
 from spanwire.management.tables.attributes import BOOLEAN, INTEGER, LIST, NUMBER, OBJECT, ViewTable
 from spanwire.management.tables.network_tables import LINKS
 from spanwire.management.tables.view_table import BROKER, QUEUES, STATUS_PARTS, TOPICS, VIEWS
@@ -113,6 +114,8 @@ def strange_broker() -> FakeBrokerLink:
     answers = [{**end, "taken": True}, {**end, "taken": True, "target_id": ""}, {**end, "taken": False}]
     hop = {"broker": CANARY, "way": [CANARY], "silence": CANARY, "held": CANARY, "forwards": [CANARY]}
     link.answers["trace-dry-run"] = {"hops": [{**hop, "answers": answers, "closed": [end]}], "delivered": False}
+    parameters = dict.fromkeys((*BRIDGE_PARAMETERS, CANARY), CANARY)
+    link.answers["bridge-parameters"] = {"broker": CANARY, "bridge": CANARY, "parameters": parameters}
     route = RouteStatus(CANARY, RUNNING, CANARY, CANARY, CANARY, last_error=CANARY, failed_at_ms=5)
     status = encode(PipelineStatus(CANARY, CANARY, CANARY, 1_000, 2_000, (route,)))
     row = {"user": CANARY, "run": CANARY, "epoch": 1, "from": 0, "to": 2}
@@ -165,7 +168,7 @@ def test_s21_markup_of_clients_is_text_on_every_page() -> None:
         "/admin/trace?dry_run",
         "/admin/trace?trace",
         "/admin/do/bridges/create",
-        "/admin/do/bridges/change",
+        "/admin/bridge?name",
         "/admin/do/bridges/delete",
         "/admin/do/network_connectors/add",
         "/admin/do/network_connectors/remove",

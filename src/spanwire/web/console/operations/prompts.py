@@ -252,13 +252,6 @@ PROMPTS: Final[dict[str, Prompt]] = {
         is_dangerous=False,
         example=BRIDGE,
     ),
-    "bridge-change": Prompt(
-        "Change parameters of a bridge",
-        "Change",
-        "It completes its batch and starts anew, with counts from 0. They hold until the next start of the broker.",
-        "The parameters are set.",
-        is_dangerous=False,
-    ),
     "bridge-delete": Prompt(
         "Delete the bridge",
         "Delete",
@@ -268,7 +261,12 @@ PROMPTS: Final[dict[str, Prompt]] = {
 }
 SENT: Final = "send"
 BEGUN: Final = "begun"
-OTHERS: Final = {SENT: "Sent {count}.", BEGUN: "The task goes on; this page shows its progress."}
+CHANGED: Final = "bridge-change"
+OTHERS: Final = {
+    SENT: "Sent {count}.",
+    BEGUN: "The task goes on; this page shows its progress.",
+    CHANGED: "The parameters are set.",
+}
 
 
 def messages(count: int) -> str:

@@ -26,6 +26,7 @@ from spanwire.web.console.pages.list_pages import Column, Filter, ListPage, Row,
 
 TOPIC_PATH: Final = "/admin/topic"
 LINK_PATH: Final = "/admin/link"
+BRIDGE_PATH: Final = "/admin/bridge"
 SUBSCRIPTION_WORDS: Final = (("name", "name"), ("client_id", "client_id"))
 ADDS_UP: Final = "adds up"
 # The words for the terms of the equation in a sum.
@@ -312,7 +313,7 @@ BRIDGE_LIST: Final = ListPage(
     "Bridges",
     "/admin/bridges",
     (
-        Column("name", "Bridge"),
+        Column("name", "Bridge", BRIDGE_PATH),
         Column("source", "Source"),
         Column("target", "Target"),
         Column("state", "State"),
@@ -330,7 +331,7 @@ BRIDGE_LIST: Final = ListPage(
         RowAction("Pause", "/bridges/pause", Role.OPERATE, (("bridges", "name"),), _is_running),
         RowAction("Resume", "/bridges/resume", Role.OPERATE, (("bridges", "name"),), lambda row: not _is_running(row)),
         RowAction("Restart", "/bridges/restart", Role.OPERATE, (("bridges", "name"),)),
-        RowAction("Change", "/bridges/change", Role.ADMIN, (("name", "name"),)),
+        RowAction("Change", "/bridge", Role.ADMIN, (("name", "name"),), folder=HOME),
         RowAction("Delete", "/bridges/delete", Role.ADMIN, (("bridges", "name"),)),
     ),
     create=("Create a bridge", "/bridges/create"),
