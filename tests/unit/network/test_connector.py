@@ -220,7 +220,29 @@ def test_a_gossip_connector_that_others_have_linked_is_not_looking_for_brokers()
     assert connector._discovered is not None
     connector._discovered.on_found("tcp://127.0.0.1:2")  # to which the login of the connector is not sent
     agent.tick(2.0, {"b": ()}, frozenset({"b"}))
-    assert [(view.uri, view.state) for view in connector.views()] == [("tcp://127.0.0.1:2", "waiting")]
+    assert [(view.uri, view.state, view.remote) for view in connector.views()] == [("tcp://127.0.0.1:2", "waiting", "")]
+    agent.tick(3.0, {"b": ("tcp://127.0.0.1:2",)}, frozenset({"b"}))
+    assert [(view.uri, view.remote) for view in connector.views()] == [("tcp://127.0.0.1:2", "b")]
+
+
+def test_a_seed_that_is_not_reached_has_the_name_that_others_tell() -> None:
+    seed = RemoteAddress("tcp://127.0.0.1:2", "127.0.0.1", 2)
+    discovery = DiscoverySettings(GossipSettings(("127.0.0.1",)), "gossip:(tcp://127.0.0.1:2)")
+    settings = NetworkConnectorSettings(BridgeSettings(name="mesh", user_name="u"), (seed,), discovery=discovery)
+
+    async def nobody(peer: Peer, text: str) -> str:
+        raise AssertionError("there is nobody to be asked")
+
+    def gossip() -> Gossip:
+        return Gossip(Members("a", "ID:a"), list, list, SlowClock(), nobody, KeptMembers(None, lambda: None))
+
+    broker = Network().site("A").broker
+    connector = NetworkConnector(settings, broker, "tcp://a:1", ClockTurn(), NetworkRoutes(), gossip)  # type: ignore[arg-type]
+    agent = connector._agent
+    assert isinstance(agent, GossipAgent)
+    assert [view.remote for view in connector.views()] == [""]
+    agent.tick(0.0, {"b": ("tcp://127.0.0.1:2",), "c": ("tcp://127.0.0.1:3",)}, frozenset())
+    assert {view.remote for view in connector.views() if view.uri == seed.uri} == {"b"}
 
 
 @pytest.mark.parametrize("end", [False, True])

@@ -154,7 +154,8 @@ class NetworkConnector:
     def views(self) -> list[LinkView]:
         """Return a view per link, and per discovered address that cannot be linked.
 
-        A connector without links is looking for brokers, unless they have linked here.
+        A connector without links is looking for brokers, unless they have linked here. A gossip connector knows the
+        names of members that no link has reached so far.
         """
         views = [link.view() for link in self.links()]
         is_linked = isinstance(self._agent, GossipAgent) and self._agent.is_linked_by_others
@@ -162,4 +163,6 @@ class NetworkConnector:
             views += self._discovered.unusable_views()
         elif self._discovered is not None:
             views = [self._discovered.idle_view()]
+        if isinstance(self._agent, GossipAgent):
+            views = [view if view.remote else replace(view, remote=self._agent.name_of(view.uri)) for view in views]
         return views if self.is_started else [replace(view, state=STOPPED, reason="") for view in views]

@@ -93,6 +93,10 @@ class GossipAgent:
         """Return the members that were linked lately by name."""
         return self._plan.linked(now)
 
+    def name_of(self, uri: str) -> str:
+        """Return the name of the member at an address; "" if unknown."""
+        return self._plan.name_of(uri)
+
     def peers(self) -> list[Peer]:
         """Return the remote brokers of the running links."""
         return [peer for seed in self._seeds() if (peer := seed.peer()) is not None] + self._links.peers()

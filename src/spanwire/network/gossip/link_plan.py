@@ -118,6 +118,14 @@ class LinkPlan:
         found.sort(key=lambda one: (-one.linked_at, one.name))
         return {one.name: Linked(one.proven, now - one.linked_at) for one in found}
 
+    def name_of(self, uri: str) -> str:
+        """Return the name of the member at an address, as others have told it or it has answered; "" if unknown."""
+        found = self._by_uri.get(uri)
+        if found is None:
+            known = [one for one in self._targets.values() if uri == one.proven or uri in one.addresses]
+            found = known[0] if len(known) == 1 else None
+        return "" if found is None else found.name
+
     def end(self) -> None:
         """Forget all; the caller ends the links."""
         self._targets.clear()

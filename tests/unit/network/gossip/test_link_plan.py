@@ -197,3 +197,24 @@ def test_a_seed_makes_way_for_the_link_of_the_lesser_name_alone() -> None:
     assert plan.is_served("a", Seen(accepted=frozenset({"a"})))
     assert not plan.is_served("c", Seen(accepted=frozenset({"c"})))
     assert not Scene("b").plan.is_served("a", Seen(accepted=frozenset({"a"})))
+
+
+def test_the_name_of_a_member_that_is_not_reached_is_known_from_others_and_from_the_last_run() -> None:
+    scene = Scene()
+    assert scene.plan.name_of(B) == ""
+    scene.tick(0, {"b": (B, "tcp://10.0.0.2:61617")})
+    assert scene.plan.name_of("tcp://10.0.0.2:61617") == "b"
+    scene.fails(B, 1)
+    assert (scene.plan.name_of(B), scene.plan.name_of(C)) == ("b", "")
+    again = Scene()
+    again.plan.recall({"c": Linked(C, 5.0)}, 0)
+    assert again.plan.name_of(C) == "c"
+
+
+def test_an_address_of_which_two_members_tell_has_the_name_of_the_linked_one() -> None:
+    scene = Scene()
+    scene.tick(0, {"b": (B,), "c": (B,)})
+    linked = scene.plan.name_of(B)
+    assert linked in ("b", "c")
+    scene.fails(B, 1)
+    assert scene.plan.name_of(B) == ""
