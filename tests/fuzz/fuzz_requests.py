@@ -2,13 +2,15 @@
 
 python -m tests.fuzz.fuzz_requests [COUNT [SEED]]   seeded mutations of requests; atheris if it is installed
 
-Server, guard, routes and handlers are the real ones; the broker is one in memory, and the connection has no socket.
+Server, guard, routes and handlers are the real ones; the management of the broker is one in memory, and so is a real
+broker for messages. The connection has no socket.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import logging
 import random
 import re
@@ -18,29 +20,42 @@ from typing import Final
 
 from uvicorn.server import ServerState
 
+from spanwire.client.aio import Connection as BrokerConnection
+from spanwire.client.aio import connect
+from spanwire.model.errors import AuthenticationError
 from spanwire.web.link import CHANGING
+from spanwire.web.rest.logins import Logins
+from spanwire.web.rest.servlet import SENT
 from spanwire.web.routes import application
 from spanwire.web.serving.deadline import DeadlineProtocol
 from spanwire.web.serving.quick import QuickProtocol
 from spanwire.web.serving.server import server_config
 from tests.fuzz.harness import run
-from tests.support.fake_broker_link import SUMMARY, FakeBrokerLink
+from tests.support.fake_broker_link import USERS as ACCOUNTS
+from tests.support.fake_broker_link import FakeBrokerLink
 
 DEFAULT_COUNT: Final = 20_000
 SLOWEST_SECONDS: Final = 2.0  # processor time of one connection, interpreted, on a busy machine
-TURNS: Final = 60  # turns of the loop in which an answer comes; an event stream never ends
+TURNS: Final = 200  # turns of the loop in which an answer comes; an event stream never ends
 GROUP: Final = 500  # connections of one application; its sessions and streams begin anew then
+LEASED: Final = re.compile(rb'"lease":"([^"]+)"')
 STATUS: Final = re.compile(rb"HTTP/1\.1 (\d\d\d) ")
 ADMINISTRATOR: Final = base64.b64encode(b"anna:a-word")
 USERS: Final = (b"", base64.b64encode(b"vera:v-word"), ADMINISTRATOR, base64.b64encode(b"anna:wrong"), b"!")
+KNOWN: Final = USERS[1:3]
 BEAN: Final = b"org.apache.activemq:type=Broker,brokerName=orders,destinationType=Queue,destinationName=A"
 PATHS: Final = (
     b"/ /metrics /metrics?destinations=all /health/live /health/ready "
     b"/api/v1/openapi.json /api/v1/broker /api/v1/queues "
     b"/api/v1/queues?size=1&sort=-pending&destination=*A /api/v1/queues/A /api/v1/topics/T /api/v1/connections "
     b"/api/v1/link_destinations /api/v1/events?views=queues /api/jolokia /api/jolokia/list /api/jolokia/search/*:* "
-    b"/api/jolokia/read/%b/QueueSize /console /queues /login /xml/queues.jsp" % BEAN
+    b"/api/jolokia/read/%b/QueueSize /console /queues /login /xml/queues.jsp "
+    b"/api/message/A?type=queue&readTimeout=1 /api/message/A?type=queue&oneShot=true&clientId=c&readTimeout=1 "
+    b"/demo/message?destination=A&type=queue&readTimeout=1&xml=true /api/message/T?clientId=c&json=true&readTimeout=1 "
+    b"/api/v1/destinations/A/messages?limit=5&selector=n%%3D1 /api/v1/destinations/T/messages/stream?type=topic "
+    b"/demo/queueBrowse/A?view=rss&contentType=text/xml /demo/" % BEAN
 ).split(b" ")
+LEASE: Final = b"LEASE"  # stands for the last lease that an answer has named
 BODIES: Final = {
     b"/api/v1/queues/A/purge": b'{"selector": "n = 1", "limit": 5}',
     b"/api/v1/queues/A/send": b'{"body": "x", "properties": {"n": 1}}',
@@ -49,7 +64,21 @@ BODIES: Final = {
     b"/api/v1/session": b"",
     b"/api/jolokia": b'{"type": "exec", "mbean": "' + BEAN + b'", "operation": "purge()"}',
     b"/api/jolokia/": b'[{"type": "read", "mbean": "' + BEAN + b'"}, {"type": "version"}]',
+    b"/api/v1/destinations/A/messages": b'{"body": {"a": [1, "x"]}, "properties": {"n": {"type": "int", "value": 1}}}',
+    b"/api/v1/destinations/T/messages?type=topic": b'{"messages": [{"body": "x", "reply_to": "queue://B"}, {}]}',
+    b"/api/v1/destinations/A/messages/receive": b'{"max_messages": 3, "selector": "n = 1", "lease_ms": 5000}',
+    b"/api/v1/leases/LEASE/acknowledge": b'{"ids": ["ID:x"]}',
+    b"/api/v1/leases/LEASE/extend": b'{"lease_ms": 5000}',
+    b"/api/v1/leases/LEASE/release": b"",
 }
+FORM: Final = b"application/x-www-form-urlencoded"
+POSTED: Final = (  # to the servlets: path, type and body
+    (b"/api/message/A?type=queue&JMSPriority=9&n=1", b"text/xml; charset=utf-8", b"<a>\xc3\xa9</a>"),
+    (b"/api/message/A", FORM, b"type=queue&body=x&JMSTimeToLive=1000&JMSReplyTo=queue://B&n=2"),
+    (b"/demo/message?destination=T&type=topic", FORM, b"body=%C3%A4&JMSDeliveryMode=persistent&JMSCorrelationID=c"),
+    (b"/demo/message/A?type=queue", b"application/octet-stream", b"\0\xff"),
+    (b"/api/message/T?action=unsubscribe&clientId=c", FORM, b""),
+)
 TOKENS: Final = (
     b"\r\n", b"\r\n\r\n", b"\n", b"\0", b" ", b":", b"\xff\xfe", b"Transfer-Encoding: chunked\r\n",
     b"Content-Length: 5\r\n",
@@ -62,6 +91,7 @@ TOKENS: Final = (
 )  # fmt: skip
 
 
+NUMBERS: Final = itertools.count(1)  # of brokers in this process
 Protocol = type[DeadlineProtocol | QuickProtocol]
 PROTOCOLS: Final[tuple[Protocol, ...]] = (DeadlineProtocol, QuickProtocol)
 
@@ -102,13 +132,24 @@ class AcceptingLink(FakeBrokerLink):
     def __init__(self) -> None:
         super().__init__()
         self.operations: list[str] = []
-        self.answers["summary"] = {**SUMMARY, "connectors": []}  # no request opens a connection of a client
 
     async def ask(self, command: str, **arguments: object) -> object:
         answer = await super().ask(command, **arguments)
         if command in CHANGING:
             self.operations.append(command)
         return answer
+
+
+class Messages:
+    """A broker in memory that takes messages of its users."""
+
+    def __init__(self) -> None:
+        self._url: Final = f"vm://fuzz-{next(NUMBERS)}?broker.persistent=false"
+
+    async def connect(self, user: str | None, password: str | None, host: str) -> BrokerConnection:
+        if ACCOUNTS.get(str(user), ("", ""))[0] != password:
+            raise AuthenticationError("the user or password is wrong")
+        return await connect(self._url)
 
 
 class Faults(logging.Handler):
@@ -129,14 +170,21 @@ class World:
         self._protocol: Final = protocol
         self._faults: Final = faults
         self._link: Final = AcceptingLink()
-        self._config: Final = server_config(application(self._link, is_loopback=True), protocol)
+        self._logins: Final = Logins(Messages().connect)
+        self._lease = b"none"
+        self._config: Final = server_config(application(self._link, is_loopback=True, logins=self._logins), protocol)
         self._config.load()
         self._state: Final = ServerState()
         self.read = 0  # bytes of the last connection before the server closed it
         self.asked: list[tuple[str, dict[str, object]]] = []  # of the broker, by the last connection
 
+    async def close(self) -> None:
+        """End the connections to the broker for messages."""
+        await self._logins.close()
+
     async def converse(self, pieces: list[bytes]) -> list[int]:
         """Send some pieces over one connection; return the statuses of the answers, which are checked."""
+        pieces = [piece.replace(LEASE, self._lease) for piece in pieces]
         started = time.process_time()
         connection = Connection()
         self.read = 0
@@ -163,6 +211,10 @@ class World:
         statuses = [int(found) for found in STATUS.findall(answer)]
         assert 500 not in statuses, f"{data!r} fails"
         assert not self._link.operations or ADMINISTRATOR in data, f"{data!r} has run {self._link.operations}"
+        is_user = any(user in data for user in KNOWN)
+        assert is_user or not any(word in answer for word in (SENT, b'"ids"', b'"messageid"')), f"{data!r} has sent"
+        found = LEASED.search(answer)
+        self._lease = self._lease if found is None else found[1]
         self._link.operations.clear()
         self.asked = list(self._link.asked)
         self._link.asked.clear()
@@ -176,9 +228,13 @@ def request(chance: random.Random) -> bytes:
     if user:
         head.append(b"Authorization: Basic " + user)
     if chance.random() < 0.5:
-        return b"GET " + chance.choice(PATHS) + b" HTTP/1.1\r\n" + b"\r\n".join(head) + b"\r\n\r\n"
-    path, body = chance.choice(list(BODIES.items()))
-    head.append(b"Content-Type: application/json")
+        if chance.random() < 0.3:
+            head.append(b"Accept: text/event-stream")
+        method = chance.choice((b"GET", b"GET", b"GET", b"DELETE"))
+        return method + b" " + chance.choice(PATHS) + b" HTTP/1.1\r\n" + b"\r\n".join(head) + b"\r\n\r\n"
+    posted = [(path, b"application/json", body) for path, body in BODIES.items()]
+    path, content_type, body = chance.choice([*posted, *POSTED])
+    head.append(b"Content-Type: " + content_type)
     if chance.random() < 0.3:
         head.append(b"Transfer-Encoding: chunked")
         body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
@@ -234,6 +290,8 @@ def loop(chance: random.Random, count: int) -> str:
         for _ in range(size):
             for status in await chance.choice(worlds).converse(pieces_of(chance)):
                 statuses[status] = statuses.get(status, 0) + 1
+        for world in worlds:
+            await world.close()
 
     for start in range(0, count, GROUP):
         asyncio.run(group(min(GROUP, count - start)))

@@ -78,6 +78,7 @@ def application(
     now: Callable[[], float] = time.monotonic,
     changes: Changes | None = None,
     recorder: Recorder | None = None,
+    logins: Logins | None = None,
     mounts: Sequence[WebMount] = (),
 ) -> ASGIApp:
     """Return the application behind the guard.
@@ -85,11 +86,13 @@ def application(
     ``is_loopback`` restricts the Host header to names of loopback. With ``is_guarded`` no caller logs in while the
     broker has an obstacle to an open port, such as missing users. ``changes`` lets the caller end the streams of
     events, and ``recorder`` lets the caller run the recorder of the console, with the snapshots for all routes.
+    ``logins`` are those of clients with messages, by default at the broker of ``link``.
     ``mounts`` are further paths of the servlets and demo pages; the routes of ``rows`` come first.
     """
     recorder = Recorder(Snapshots(link, now)) if recorder is None else recorder
     access, snapshots = Access(link, now, is_guarded=is_guarded), recorder.snapshots
-    sessions, logins = Sessions(now), Logins(partial(connected, snapshots, access.admit), now)
+    sessions = Sessions(now)
+    logins = Logins(partial(connected, snapshots, access.admit), now) if logins is None else logins
     changes = Changes(now) if changes is None else changes
     shared = Shared(link, access, snapshots, sessions, logins, changes, recorder)
     ordered = sorted((*rows, *mounted_rows(mounts)), key=_search_order)

@@ -54,6 +54,7 @@ PAGES: Final[Mapping[str, str]] = {
     "network-connectors": "/admin/network-connectors",
     "link": "/admin/link?name=to-billing",
     "bridges": "/admin/bridges",
+    "bridge": "/admin/bridge?name=returns-to-refunds",
     "branches": "/admin/branches",
     "pipelines": "/admin/pipelines",
     "scheduled": "/admin/scheduled",
