@@ -73,6 +73,7 @@ def test_messages_cross_in_both_directions_also_after_a_kill_of_the_child(tmp_pa
         send(far.url, "A", "in")
         assert received(broker.broker_url, "FROM.A") == "in"
         (child,) = broker.children()
+        os.kill(child, signal.SIGHUP)  # ignored, so the end is that of the kill
         os.kill(child, signal.SIGKILL)
         broker.awaits("the process of the bridges has ended: exit status -9")
         send(broker.broker_url, "X", "out")

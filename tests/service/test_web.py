@@ -269,6 +269,17 @@ def test_a_broker_starts_its_web_process_again_and_takes_it_along_at_its_end(tmp
         assert sum("web process has ended" in line for line in broker.errors) == 1
 
 
+def test_a_hang_up_of_all_processes_ends_neither_the_broker_nor_its_web_process(tmp_path: Path) -> None:
+    with Served(tmp_path) as broker:
+        broker.awaits("Listening for web requests at")
+        children = broker.children()
+        for process in (*children, broker.pid):
+            os.kill(process, signal.SIGHUP)
+        broker.awaits("nothing has changed")
+        assert fetched(broker.web_ports()[0], "/health/live")[0] == 200
+        assert broker.children() == children
+
+
 def test_health_has_the_exit_codes_of_nagios(broker: Guarded, tmp_path: Path) -> None:
     directory = ("--data-directory", str(broker.data))
     good = spanwire("health", *directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -22,6 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = Parser(prog="spanwire bridge serve", description="Run the bridges of a broker, which starts this command.")
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="the lowest level of log lines")
     options = parser.parse(arguments)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a service manager may send the broker's to all processes
     begin_log(str(options.log_level), JSON)
     asyncio.run(_serve())
     return 0

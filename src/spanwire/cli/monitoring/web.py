@@ -5,6 +5,7 @@ Both need the extra ``web`` and load the extra by name.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Final, cast
@@ -59,6 +60,8 @@ def web(arguments: Sequence[str]) -> int:
         mounts = read_mounts(str(options.mounts))
     except ValueError as error:
         parser.error(str(error))
+    if options.ends_with_parent or options.standby:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a service manager may send the broker's to all processes
     serve = cast(Serve, _loaded(registry.STANDBY_SERVER if options.standby else registry.WEB_SERVER))
     reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
     if options.standby:
