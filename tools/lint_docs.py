@@ -6,6 +6,7 @@
 | docs, README and its like | a name in backticks such as `spanwire.client.aio` or `tests.soak.flood` has a definition |
 | docs, README and its like | a path in backticks such as `broker/queue/queue.py` is a file |
 | docs, README and its like | programs import from `spanwire` what is there |
+| docs | below its title a page says in a sentence what it is for, before lists, tables and blocks |
 | docs/internals | a class in backticks, with or without a method, is defined in src |
 | README and its like, examples | a relative link leads to a file |
 | src, tests, tools, examples | a path below docs/ that is mentioned is a file or a folder |
@@ -36,6 +37,7 @@ FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 LOADED: Final = re.compile(
     r"<(?:script|link|img|iframe|source|object)\b[^>]*?\b(?:src|href|data)=[\"']?((?:https?:)?//[^\"' >]+)"
 )
+BEGIN: Final = re.compile(r"^# .+\n\s*(``?`?|[^`\s])", re.MULTILINE)  # of what stands below the title
 LINK: Final = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 
@@ -58,6 +60,8 @@ def check(path: str, text: str) -> Iterator[str]:
             if fault := fault_of(name, path):
                 yield f"{path}:{number}: {fault}"
     yield from check_imports(path, text)
+    if path.startswith("docs/") and (begin := BEGIN.search(text)) and not re.match(r"[\w*<!\[]|`$", begin[1]):
+        yield f"{path}: it begins with {begin[1]!r}; say first what the page is for"
     if not path.startswith("docs/"):
         for link in LINK.findall(prose):
             if ":" not in link and not (ROOT / path).parent.joinpath(link).exists():

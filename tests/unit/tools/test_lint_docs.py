@@ -30,6 +30,13 @@ def test_a_name_without_a_definition_is_a_fault(path: str, text: str) -> None:
     assert "nothing" in faults[0].lower()
 
 
+@pytest.mark.parametrize("begin", ["```python\nprint()\n```", "| a |", "- a", "## A"])
+def test_a_page_without_a_first_sentence_is_a_fault(begin: str) -> None:
+    assert len(list(check(PAGE, f"# Title\n\n{begin}\n"))) == 1
+    for sentence in ("A sentence.", "`spanwire.client.aio` is a module.", "**Bold**", "[Link](a.md)"):
+        assert list(check(PAGE, f"# Title\n\n{sentence}\n\n{begin}\n")) == []
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [
