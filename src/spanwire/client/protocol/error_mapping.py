@@ -6,7 +6,6 @@ A Java class name is only compared and shown, and never chooses code to run (CVE
 from __future__ import annotations
 
 import logging
-from collections import deque
 from typing import Final
 
 from spanwire.model.errors import (
@@ -43,7 +42,7 @@ class ReportedErrors:
     """
 
     def __init__(self) -> None:
-        self.errors: Final[deque[JmsError]] = deque(maxlen=MAX_REPORTED_ERRORS)
+        self.errors: Final[list[JmsError]] = []
         self.last: JmsError | None = None
         self._logged = 0
 
@@ -51,6 +50,7 @@ class ReportedErrors:
         """Keep and log an error reported by the broker at ``url``."""
         self.last = error
         self.errors.append(error)
+        del self.errors[:-MAX_REPORTED_ERRORS]
         self._logged += 1
         if self._logged <= MAX_LOGGED_ERRORS:
             logger.warning("the broker at %s reports: %s", url, error)

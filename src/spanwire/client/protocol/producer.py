@@ -85,7 +85,7 @@ class ClientProducer:
         self._own_octets: Final[bytes] = b"" if destination is None else nested_octets(wire_destination(destination))
         self._encoder = MessageEncoder(12, settings.use_compression, settings.nested_values)
         self._window_bytes: Final[int] = settings.producer_window_bytes
-        self._in_window: Final[deque[int]] = deque()  # sizes of messages without a ProducerAck
+        self._in_window: deque[int] | None = None  # sizes of messages without a ProducerAck
         self._in_window_bytes = 0
         self._always_waits: Final[bool] = settings.always_sync_send or settings.send_timeout_ms > 0
         self._is_plain: Final[bool] = not settings.use_compression and self._window_bytes == 0 and not correlator.caches
@@ -100,7 +100,7 @@ class ClientProducer:
         Messages of an earlier link get no ProducerAck any more.
         """
         destination = None if self.destination is None else wire_destination(self.destination)
-        self._in_window.clear()
+        self._in_window = None
         self._in_window_bytes = 0
         return wire.ProducerInfo(
             producer_id=self._id,
@@ -330,6 +330,8 @@ class ClientProducer:
         if in_transaction and self._transaction.is_broken:
             return None  # the commit fails anyway
         if self._window_bytes > 0 and not answered and correlator.is_online:
+            if self._in_window is None:  # an empty one takes 640 bytes, of each of a thousand idle bridges
+                self._in_window = deque()
             self._in_window.append(len(raw))
             self._in_window_bytes += len(raw)
         request = correlator.send_message(raw, number, self.session, in_transaction)

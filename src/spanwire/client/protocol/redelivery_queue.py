@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from spanwire.client.addressing.options import ClientSettings
@@ -20,7 +19,7 @@ class RedeliveryQueue:
     def __init__(self, settings: ClientSettings) -> None:
         self.is_blocking: Final[bool] = not settings.non_blocking_redelivery
         self.resume_at = 0.0
-        self._waiting: Final[deque[tuple[float, list[Message]]]] = deque()
+        self._waiting: Final[list[tuple[float, list[Message]]]] = []
 
     def put(self, messages: list[Message], now: float, delay_ms: int) -> None:
         """Add messages, to be redelivered in order after ``delay_ms``."""
@@ -39,8 +38,11 @@ class RedeliveryQueue:
         """Return and remove the due messages."""
         due_messages: list[Message] = []
         waiting = self._waiting
-        while waiting and waiting[0][0] <= now:
-            due_messages += waiting.popleft()[1]
+        count = 0
+        while count < len(waiting) and waiting[count][0] <= now:
+            due_messages += waiting[count][1]
+            count += 1
+        del waiting[:count]
         self.resume_at = waiting[0][0] if waiting else 0.0
         return due_messages
 

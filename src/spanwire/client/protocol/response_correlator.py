@@ -62,7 +62,7 @@ class ResponseCorrelator:
         self.keeps_transactions: Final[bool] = keeps_transactions
         self.keeps_producers: Final[bool] = keeps_producers
         self._cache_bytes: Final[int] = cache_bytes
-        self._cached: deque[Request] = deque()
+        self._cached: deque[Request] | None = None
         self._cached_bytes = 0
         self.link: Link | None = None
         self.is_online = False
@@ -156,6 +156,8 @@ class ResponseCorrelator:
         cached = Request(0, MESSAGE, 0)
         cached.raw = raw
         cached.version = self.version
+        if self._cached is None:  # an empty one takes 640 bytes, of each of two thousand idle connections
+            self._cached = deque()
         self._cached.append(cached)
         self._cached_bytes += len(raw)
         while self._cached_bytes > self._cache_bytes:
@@ -163,6 +165,8 @@ class ResponseCorrelator:
 
     def resend_cached(self) -> None:
         """Send the cached one-way messages over a new link, and drop unsendable messages."""
+        if self._cached is None:
+            return
         for cached in self._cached:
             try:
                 self.resend(cached)
