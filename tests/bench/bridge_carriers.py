@@ -69,7 +69,7 @@ class Carrier:
         self.label = label
         self.queue = queue
         with log.open("wb") as opened:
-            self._process = subprocess.Popen(command, stdout=opened, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(command, stdout=opened, stderr=subprocess.STDOUT, cwd=log.parent)
         self._log = log
 
     def cpu_seconds(self) -> float:
@@ -123,7 +123,7 @@ def bridge(python: Path, pair: Pair, quality: str, work: Path) -> Carrier:
             batch=BATCH,
         )
     )
-    command = [str(python), "-P", "-m", "spanwire", "bridge", "run", str(file)]
+    command = [str(python.absolute()), "-P", "-m", "spanwire", "bridge", "run", str(file)]
     return Carrier("bridge", command, queue, file.with_suffix(".log"))
 
 

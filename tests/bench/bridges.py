@@ -236,7 +236,7 @@ def idle(pair: Pair, python: Path, work: Path, options: argparse.Namespace) -> l
             for number in range(count)
         )
     )
-    command = [str(python), "-P", "-m", "spanwire", "bridge", "run", str(file)]
+    command = [str(python.absolute()), "-P", "-m", "spanwire", "bridge", "run", str(file)]
     carrier = Carrier("idle bridges", command, "", file.with_suffix(".log"))
     try:
         deadline = time.monotonic() + START_S
