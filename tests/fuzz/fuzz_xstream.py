@@ -23,6 +23,7 @@ from spanwire.protocols.openwire.xstream.reader import XmlReader
 from spanwire.protocols.openwire.xstream.writer import XmlWriter
 from tests.fuzz.harness import run
 from tests.support.openwire_structures import load_vectors
+from tests.support.xml_trees import difference
 
 DEFAULT_COUNT: Final = 20_000
 SLOWEST_SECONDS: Final = 1.0  # one command, interpreted, on a busy machine
@@ -79,6 +80,7 @@ class Target:
             self.read += 1
             assert len(frame) < 2 * MAX_FRAME_SIZE
             self.check(frame, data)
+        assert not difference(data), difference(data)
         assert "\n" not in refusal
         assert time.process_time() - started < SLOWEST_SECONDS, f"too slow: {data!r}"
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+import re
 
-from hypothesis import given
+import pytest
+from hypothesis import find, given
 from hypothesis import strategies as st
 
 from spanwire.protocols.openwire.codec._marshallers import ConnectionInfo, ExceptionResponse
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.xstream.elements import Element
+from spanwire.protocols.openwire.xstream.plain import plain_elements
 from spanwire.protocols.openwire.xstream.reader import XmlReader
 from spanwire.protocols.openwire.xstream.writer import XmlWriter
 from tests.fuzz.fuzz_xstream import TARGET, damaged, rearranged
+from tests.support.xml_trees import PlainReader, difference
 
 CONNECTION_INFO = "org.apache.activemq.command.ConnectionInfo"
 UNPAIRED = dict.fromkeys(range(0xD800, 0xE000), None)  # halves of surrogate pairs, which UTF-8 does not have
@@ -59,3 +64,42 @@ def test_escapes_and_the_characters_they_stand_for_stay_apart(text: str) -> None
     named = f"<{CONNECTION_INFO}><userName>{references}</userName></{CONNECTION_INFO}>".encode()
     doubled = "".join([2 * character for character in text])
     assert XmlReader().frame(named) == FrameEncoder().encode(ConnectionInfo(user_name=doubled))
+
+
+PARTS = (
+    b'<a>|</a>|<a/>|<b>|</b>|<a class="x">|<a reference="../b"/>|<|>|/|"|]]>|&lt;|&#65;|<!--x-->|<![CDATA[x]]>|<?x y?>'
+    b"|=| |\n|\r|\t|x|'|:|\xc3\xa9|\xff|\x00|\x7f"
+).split(b"|")
+COMMANDS = st.integers(0, 2**32).map(lambda seed: damaged(random.Random(seed), TARGET.samples))
+SHORT = st.lists(st.sampled_from(PARTS), max_size=8).map(lambda parts: b"<a>" + b"".join(parts) + b"</a>")
+LOOSE = st.lists(st.sampled_from(PARTS), max_size=8).map(b"".join)
+XML = st.one_of(SHORT, LOOSE, COMMANDS)
+
+
+def without_text(text: bytes) -> Element | None:
+    root = plain_elements(text)
+    if root is not None:
+        root.text = ""
+    return root
+
+
+FAULTS: dict[str, PlainReader] = {
+    "accepts the end of a section": lambda text: plain_elements(text.replace(b"]]>", b"]]")),
+    "reads references as they stand": lambda text: plain_elements(text.replace(b"&", b"_")),
+    "skips what follows the command": lambda text: plain_elements(text[: text.rfind(b">") + 1]),
+    "skips markup other than elements": lambda text: plain_elements(re.sub(rb"<[!?][^>]*>", b"", text)),
+    "skips octets beyond ASCII": lambda text: plain_elements(text.decode("ascii", "ignore").encode()),
+    "accepts elements without an end": lambda text: plain_elements(text) or plain_elements(text + b"</a>"),
+    "reads any attribute as a class": lambda text: plain_elements(text.replace(b"reference", b"class")),
+    "loses the text": without_text,
+}
+
+
+@given(XML)
+def test_what_is_read_without_expat_is_the_tree_that_expat_builds(text: bytes) -> None:
+    assert not difference(text), difference(text)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_the_reader_without_expat_is_noticed(fault: str) -> None:
+    assert find(XML, lambda text: bool(difference(text, FAULTS[fault])))

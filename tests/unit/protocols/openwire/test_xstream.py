@@ -19,9 +19,12 @@ from spanwire.protocols.openwire.codec.codec import FrameEncoder, StructureDecod
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.schema import DataStructure, Throwable
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.xstream.elements import MAX_ATTRIBUTE, MAX_DEPTH, MAX_ELEMENTS
+from spanwire.protocols.openwire.xstream.plain import MAX_PLAIN, plain_elements
 from spanwire.protocols.openwire.xstream.reader import XmlReader
 from spanwire.protocols.openwire.xstream.writer import CARRIER, XmlWriter
 from tests.support.openwire_structures import load_vectors
+from tests.support.xml_trees import difference
 
 CASES: list[dict[str, Any]] = load_vectors("xstream")["cases"]
 TYPES = sorted({case["type"] for case in CASES})
@@ -167,3 +170,48 @@ def test_a_frame_that_ends_early_cannot_be_written() -> None:
 def test_a_frame_of_an_unknown_type_cannot_be_written() -> None:
     with pytest.raises(OpenWireProtocolError, match="unknown data structure type 250"):
         XmlWriter().text(b"\x00\x00\x00\x01\xfa")
+
+
+def test_commands_of_java_are_read_without_expat_to_the_same_trees() -> None:
+    """But for those with references to characters, or with characters beyond ASCII."""
+    plain = [case["xml"].encode() for case in CASES if "&" not in case["xml"] and case["xml"].isascii()]
+    assert len(plain) > 200
+    for text in plain:
+        assert plain_elements(text) is not None
+        assert not difference(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<a b="1">x</a>', "<a class='x'/>", '<a class="x" reference="y"/>', '<a class="<"/>', '<a class="x\ty"/>',
+        '<a class="x>y"/>', "<a>&lt;</a>", "<a>]]></a>", "<a>\r</a>",
+        "<a>\0</a>", "<a>\u00e9</a>", "<!--x--><a/>", "<?x y?><a/>", "<!DOCTYPE a><a/>",
+        "<a><![CDATA[x]]></a>", " <a/>", "<a", "<", "", "<>", "</>", "<a></b>", "<a>", "</a>", "<a/>x", "<a/><b/>",
+        "<a></a></a>", "<a ></a >", "<a:b/>", "<-/>", "x",
+        "<a>" * (MAX_DEPTH + 1) + "</a>" * (MAX_DEPTH + 1),
+    ],
+)  # fmt: skip
+def test_all_but_plain_elements_are_left_to_expat(text: str) -> None:
+    assert plain_elements(text.encode()) is None
+
+
+def test_long_texts_and_long_attributes_are_left_to_expat() -> None:
+    for text in (f"<a>{'x' * MAX_PLAIN}</a>", f'<a class="{"x" * (MAX_ATTRIBUTE + 1)}"/>'):
+        assert plain_elements(text.encode()) is None
+
+
+def test_a_plain_text_is_too_short_for_too_many_elements() -> None:
+    assert MAX_PLAIN // len("<a/>") < MAX_ELEMENTS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<a/>", "<a></a>\n", "<a>\n <b>1</b>\tx<c/>y</a>", '<a reference="../b[2]">]]</a>',
+        "<a>" * MAX_DEPTH + "</a>" * MAX_DEPTH, '<a_1.b-c class=""><string>"\'=/</string></a_1.b-c>',
+    ],
+)  # fmt: skip
+def test_plain_elements_have_the_tree_that_expat_builds(text: str) -> None:
+    assert plain_elements(text.encode()) is not None
+    assert not difference(text.encode())

@@ -44,6 +44,7 @@ from spanwire.protocols.openwire.xstream._fields import (
     TYPES,
 )
 from spanwire.protocols.openwire.xstream.elements import Element, Work, parse_elements, release, resolve
+from spanwire.protocols.openwire.xstream.plain import plain_elements
 
 MAX_DIGITS: Final = 20  # of a 64-bit number with its sign
 MAX_CAUSES: Final = 16  # exceptions behind each other; Java's have a few
@@ -75,7 +76,7 @@ class XmlReader:
         Raises:
             OpenWireProtocolError: the text is no command in XML, or exceeds a limit.
         """
-        root = parse_elements(text)
+        root = plain_elements(text) or parse_elements(text)
         out = BytesWriter()
         self._max_frame_size = max_frame_size
         self._work = Work(len(text))
