@@ -84,7 +84,8 @@ def _lines(status: dict[str, object]) -> list[str]:
     lines += [bridge_line(bridge) for bridge in bridges] if isinstance(bridges, list) else []
     statistics = status.get("statistics")
     if isinstance(statistics, dict):
-        lines += [f"{name.replace('_', ' ')}: {value}" for name, value in statistics.items() if name not in IN_USAGE]
+        shown_here = [(name, value) for name, value in statistics.items() if name not in IN_USAGE and value is not None]
+        lines += [f"{name.replace('_', ' ')}: {value}" for name, value in shown_here]
     return lines
 
 
