@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tests.bench.brokers.activemq import Broker
 from tests.bench.brokers.process import resident_mib
-from tests.bench.spark.processes import cpu_seconds, family_of, java_processes, live_heap
+from tests.bench.spark.processes import cpu_seconds, cpu_seconds_in, family_of, java_processes, live_heap
 from tests.bench.spark.runs import fill, url_of
 
 SAMPLE_S = 6.0
@@ -108,9 +108,7 @@ def first_rows_and_idle(url: str, folder: Path, idle_s: float) -> tuple[float, f
         next_rows(process)
         first_s, cpu_s = time.monotonic() - started, cpu_seconds(process.pid)
         time.sleep(idle_s / 2)  # the just-in-time compiler has caught up by then
-        before = cpu_seconds(process.pid)
-        time.sleep(idle_s)
-        return first_s, cpu_s, (cpu_seconds(process.pid) - before) / idle_s
+        return first_s, cpu_s, cpu_seconds_in(process.pid, idle_s) / idle_s
 
 
 class Memory(NamedTuple):

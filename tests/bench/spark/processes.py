@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 END_S = 600.0  # for a collection of a large heap on a busy machine
 TICKS = float(os.sysconf("SC_CLK_TCK"))
 MIB = 1024 * 1024
+LOOK_S = 1.0
 
 
 def family_of(root: int) -> dict[int, tuple[float, float]]:
@@ -35,6 +38,31 @@ def family_of(root: int) -> dict[int, tuple[float, float]]:
 def cpu_seconds(root: int) -> float:
     """User and system time of a process and all below it."""
     return sum(cpu for cpu, _ in family_of(root).values())
+
+
+def cpu_seconds_in(root: int, seconds: float) -> float:
+    """User and system time that a process and all below it take in the next ``seconds``.
+
+    Spark ends Python processes that have been idle for a minute, and their time of before goes with them; so each
+    process is looked at again and again.
+    """
+    first: dict[int, float] = own_cpu(root)
+    last = dict(first)
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(LOOK_S, left))
+        last |= own_cpu(root)
+    return sum(cpu - first.get(pid, 0.0) for pid, cpu in last.items())
+
+
+def own_cpu(root: int) -> dict[int, float]:
+    """User and system time of each process of the family so far, without that of its children."""
+    found: dict[int, float] = {}
+    for pid in family_of(root):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            found[pid] = (int(fields[11]) + int(fields[12])) / TICKS
+    return found
 
 
 def live_heap(root: int) -> float:
