@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from websockets.frames import CloseCode, Frame, Opcode
+from websockets.frames import CloseCode
 from websockets.protocol import OPEN
 
 from spanwire.model.environment import Time
@@ -24,20 +24,16 @@ from spanwire.protocols.base import MAX_STOMP_FRAME_BEFORE_LOGIN, ConnectionSett
 from spanwire.protocols.detect import Report
 from spanwire.transports.base import CLOSE_LINGER, MAX_BYTES_PER_CALLBACK, Carrier, ConnectionFactory
 from spanwire.transports.websocket.handshake import Handshake
+from spanwire.transports.websocket.input import CONTINUATION, TEXT, DataFrame, FrameInput
 from spanwire.transports.websocket.output import Utf8Checker, messages
 
 logger = logging.getLogger(__name__)
 
 HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a shorter login deadline of the connector limits the handshake, too
-FEED_BYTES: Final = 4 * 1024  # bytes parsed at a time; some 700 frames of the least size
-MAX_FRAMES_PER_TURN: Final = 1_000  # frames of a client parsed in one turn; take some 3 ms
+MAX_FRAMES_PER_TURN: Final = 1_000  # frames of a client parsed in one turn; take 2 ms, and fragments 4 ms
 MAX_UNREAD_PONGS: Final = 64 * 1024  # bytes of pongs for a client that pings and reads no answer
 MAX_FRAME_HEADER: Final = 14  # bytes; flags, length in 8 bytes, mask
 MILLISECONDS: Final = 1000
-
-CONTINUATION: Final = Opcode.CONT
-TEXT: Final = Opcode.TEXT
-BINARY: Final = Opcode.BINARY
 
 
 class WebSocketConnection:
@@ -65,9 +61,9 @@ class WebSocketConnection:
         self._handshake: Final = Handshake(origins, settings.max_frame_size)
         self._protocol: Final = self._handshake.protocol
         self._inner: ProtocolConnection | None = None
-        self._unparsed: Final[deque[memoryview]] = deque()  # received bytes left to the next turn
-        self._contents: Final[deque[memoryview]] = deque()  # of messages, for the inner connection
-        self._waiting_bytes = 0  # of both
+        self._input: Final = FrameInput(self._protocol, settings.max_frame_size)
+        self._contents: Final[deque[bytes | memoryview]] = deque()  # of messages, for the inner connection
+        self._contents_bytes = 0
         self._text: Utf8Checker | None = None  # of a text message in the middle of a character
         self._is_text = False  # the message under way
         self._has_logged_in = False
@@ -102,10 +98,7 @@ class WebSocketConnection:
         elif not data:
             self._inner.receive_data(data, now)
         if data and not self._closed:
-            view = memoryview(data)
-            for start in range(0, len(view), FEED_BYTES):
-                self._unparsed.append(view[start : start + FEED_BYTES])
-            self._waiting_bytes += len(data)
+            self._input.receive(data)
             self._advance(now)
 
     def go_on(self, now: Time) -> None:
@@ -200,7 +193,7 @@ class WebSocketConnection:
         if inner.holds_requests:
             return True
         is_last = self._has_peer_ended or self._protocol.state is not OPEN
-        return bool(self._unparsed or self._contents) and (is_last or inner.wants_read)
+        return (bool(self._contents) or self._input.has_more) and (is_last or inner.wants_read)
 
     @property
     def wants_read(self) -> bool:
@@ -218,7 +211,7 @@ class WebSocketConnection:
         inner = self._inner
         if inner is None:
             return self._handshake.pending_bytes
-        return self._waiting_bytes + len(self._protocol.reader.buffer) + inner.pending_bytes
+        return self._contents_bytes + self._input.waiting_bytes + inner.pending_bytes
 
     def _shake_hands(self, data: bytes, now: Time) -> bytes:
         """Pass bytes to the handshake; return the bytes behind the end of the handshake."""
@@ -236,51 +229,35 @@ class WebSocketConnection:
         inner = self._inner
         assert inner is not None
         if not self._contents:
-            self._parse()
+            for frame in self._input.frames(MAX_FRAMES_PER_TURN):
+                self._take(frame)
         if self._contents and not inner.closed:
             inner.receive_data(self._next_piece(), now)
         self._check_end(inner, now)
 
-    def _parse(self) -> None:
-        """Parse received bytes, up to `MAX_FRAMES_PER_TURN` frames."""
-        protocol = self._protocol
-        unparsed = self._unparsed
-        count = 0
-        while unparsed and count < MAX_FRAMES_PER_TURN and not protocol.eof_sent:
-            data = unparsed.popleft()
-            self._waiting_bytes -= len(data)
-            protocol.receive_data(data)
-            frames = protocol.events_received()
-            count += len(frames)
-            for frame in frames:
-                self._take(frame)
-        if protocol.eof_sent:  # what follows the end of a WebSocket is ignored
-            self._waiting_bytes -= sum(map(len, unparsed))
-            unparsed.clear()
-
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: DataFrame) -> None:
         """Keep the contents of a frame; a text other than UTF-8 ends the connection (section 8.1)."""
-        opcode = frame.opcode
-        if opcode is TEXT or opcode is BINARY:
-            self._is_text = opcode is TEXT
-        elif opcode is not CONTINUATION:
-            return
         data = frame.data
-        if self._is_text and (self._text is not None or not data.isascii()) and not self._is_text_on(data, frame.fin):
+        if frame.opcode != CONTINUATION:
+            self._is_text = frame.opcode == TEXT
+        if self._is_text and (self._text is not None or not data.isascii()) and not self._is_text_on(frame):
             self._protocol.fail(CloseCode.INVALID_DATA, "a text is no UTF-8")
         elif data:
-            self._waiting_bytes += len(data)
+            self._contents_bytes += len(data)
+            if len(data) <= MAX_BYTES_PER_CALLBACK:
+                self._contents.append(data)
+                return
             view = memoryview(data)
             for start in range(0, len(view), MAX_BYTES_PER_CALLBACK):
                 self._contents.append(view[start : start + MAX_BYTES_PER_CALLBACK])
 
-    def _is_text_on(self, data: bytes, is_last: bool) -> bool:
-        """Return True if ``data`` continues a text, and with ``is_last`` ends the text between two characters."""
+    def _is_text_on(self, frame: DataFrame) -> bool:
+        """Return True if a frame continues a text; the last frame of a text ends between two characters."""
         checker = Utf8Checker() if self._text is None else self._text
-        is_valid = checker.takes(data)
+        is_valid = checker.takes(frame.data)
         is_between = checker.is_at_end_of_character
         self._text = None if is_between else checker
-        return is_valid and (is_between or not is_last)
+        return is_valid and (is_between or not frame.is_last)
 
     def _next_piece(self) -> bytes:
         """Take the contents of small frames together, or the next part of a large one."""
@@ -290,7 +267,7 @@ class WebSocketConnection:
         while contents and size + len(contents[0]) <= MAX_BYTES_PER_CALLBACK:
             size += len(contents[0])
             pieces.append(contents.popleft())
-        self._waiting_bytes -= size
+        self._contents_bytes -= size
         return b"".join(pieces)
 
     def _silence_end(self) -> float | None:
@@ -339,6 +316,6 @@ class WebSocketConnection:
             logger.info("connection of %s closed: %s", self._settings.remote_address, reason)
 
     def _forget_input(self) -> None:
-        self._unparsed.clear()
+        self._input.forget()
         self._contents.clear()
-        self._waiting_bytes = 0
+        self._contents_bytes = 0

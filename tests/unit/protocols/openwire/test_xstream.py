@@ -188,7 +188,7 @@ def test_commands_of_java_are_read_without_expat_to_the_same_trees() -> None:
         '<a class="x>y"/>', "<a>&lt;</a>", "<a>]]></a>", "<a>\r</a>",
         "<a>\0</a>", "<a>\u00e9</a>", "<!--x--><a/>", "<?x y?><a/>", "<!DOCTYPE a><a/>",
         "<a><![CDATA[x]]></a>", " <a/>", "<a", "<", "", "<>", "</>", "<a></b>", "<a>", "</a>", "<a/>x", "<a/><b/>",
-        "<a></a></a>", "<a ></a >", "<a:b/>", "<-/>", "x",
+        "<a></a></a>", "<a ></a >", "<a:b/>", "<-/>", "x", "xa/>",
         "<a>" * (MAX_DEPTH + 1) + "</a>" * (MAX_DEPTH + 1),
     ],
 )  # fmt: skip
