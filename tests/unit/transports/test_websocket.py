@@ -242,6 +242,15 @@ def test_a_text_that_is_no_utf_8_ends_the_connection_with_1007(data: bytes) -> N
     assert dialogue.contents in (b"", "€".encode()[:2])
 
 
+def test_what_follows_a_text_that_is_no_utf_8_is_not_passed_on() -> None:
+    dialogue = Dialogue()
+    client = connected(dialogue)
+    client.hears(dialogue.takes(frame(TEXT, b"before") + frame(TEXT, b"\xff") + frame(TEXT, b"behind")))
+    assert client.protocol.close_rcvd is not None
+    assert client.protocol.close_rcvd.code == 1007
+    assert dialogue.contents == b"before"
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -230,26 +230,28 @@ class WebSocketConnection:
         assert inner is not None
         if not self._contents:
             for frame in self._input.frames(MAX_FRAMES_PER_TURN):
-                self._take(frame)
+                if not self._takes(frame):
+                    break
         if self._contents and not inner.closed:
             inner.receive_data(self._next_piece(), now)
         self._check_end(inner, now)
 
-    def _take(self, frame: DataFrame) -> None:
-        """Keep the contents of a frame; a text other than UTF-8 ends the connection (section 8.1)."""
+    def _takes(self, frame: DataFrame) -> bool:
+        """Keep the contents of a frame, and return True. A text other than UTF-8 ends the connection (section 8.1)."""
         data = frame.data
         if frame.opcode != CONTINUATION:
             self._is_text = frame.opcode == TEXT
         if self._is_text and (self._text is not None or not data.isascii()) and not self._is_text_on(frame):
             self._protocol.fail(CloseCode.INVALID_DATA, "a text is no UTF-8")
-        elif data:
-            self._contents_bytes += len(data)
-            if len(data) <= MAX_BYTES_PER_CALLBACK:
-                self._contents.append(data)
-                return
+            return False
+        self._contents_bytes += len(data)
+        if 0 < len(data) <= MAX_BYTES_PER_CALLBACK:
+            self._contents.append(data)
+        else:
             view = memoryview(data)
             for start in range(0, len(view), MAX_BYTES_PER_CALLBACK):
                 self._contents.append(view[start : start + MAX_BYTES_PER_CALLBACK])
+        return True
 
     def _is_text_on(self, frame: DataFrame) -> bool:
         """Return True if a frame continues a text; the last frame of a text ends between two characters."""
