@@ -320,7 +320,7 @@ soak: venv  ## every fault with large counts, a million inputs for each codec an
 	SPANWIRE_KILLS=$(SOAK_KILLS) SPANWIRE_INJECTED=all $(BIN)/python -m pytest --timeout 0 -rs tests/faults $(PYTEST_ARGS)
 	$(BIN)/python -m tests.soak.exactly_once --kills 100
 	$(BIN)/python -m tests.soak.takeovers --takeovers 200
-	@set -e; for target in openwire stomp xmpp selector websocket xstream requests; do \
+	@set -e; for target in openwire stomp xmpp selector websocket xstream documents requests; do \
 	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
 
 soak-bridges: peers venv  ## 100 kills of bridges, sources and targets in each quality of service; goes on where it ended (SOAK_ARGS=--fresh)

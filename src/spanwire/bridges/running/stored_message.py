@@ -12,14 +12,25 @@ from typing import Final
 from spanwire.bridges.engine.changed_messages import NeutralContent
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.model.destination import parse_destination
-from spanwire.model.errors import MessageFormatError
+from spanwire.model.errors import InvalidDestinationError, MessageFormatError
 from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, encode_map
 
 LENGTH: Final = struct.Struct(">I")
-HEADERS: Final = (
-    *("persistent", "priority", "expiration_ms", "timestamp_ms", "correlation_id", "message_type"),
-    *("group_id", "group_sequence", "is_redelivered"),
-)
+TEXT_OR_NOTHING: Final = (str, type(None))
+HEADERS: Final[dict[str, tuple[type, ...]]] = {  # with the types of their values
+    "persistent": (bool,),
+    "priority": (int,),
+    "expiration_ms": (int,),
+    "timestamp_ms": (int,),
+    "correlation_id": TEXT_OR_NOTHING,
+    "message_type": TEXT_OR_NOTHING,
+    "group_id": TEXT_OR_NOTHING,
+    "group_sequence": (int,),
+    "is_redelivered": (bool,),
+}
+OTHERS: Final[dict[str, tuple[type, ...]]] = {
+    "id": (str,), "kind": (int,), "size": (int,), "reply_to": TEXT_OR_NOTHING, "has_body": (bool,),
+}  # fmt: skip
 
 
 def encode_message(message: BridgeMessage) -> bytes:
@@ -48,6 +59,9 @@ def decode_message(octets: bytes) -> BridgeMessage:
         head, rest = _part(octets)
         properties, body = _part(rest)
         values = json.loads(head)
+        for name, types in {**HEADERS, **OTHERS}.items():
+            if not isinstance(values[name], types):
+                raise MessageFormatError(f"a stored message is damaged: {name} is of another type")
         content = NeutralContent(
             body if values["has_body"] else None, decode_map(properties, UNBOUNDED) if properties else {}
         )
@@ -55,7 +69,7 @@ def decode_message(octets: bytes) -> BridgeMessage:
         for name in HEADERS:
             setattr(message, name, values[name])
         message.reply_to = None if values["reply_to"] is None else parse_destination(values["reply_to"])
-    except (ValueError, KeyError, TypeError, struct.error) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, struct.error, InvalidDestinationError) as error:
         raise MessageFormatError(f"a stored message is damaged: {error}") from None
     return message
 

@@ -105,8 +105,11 @@ def _unit(line: bytes) -> list[dict[str, object]] | None:
     crc, text = line[:CRC_DIGITS], line[CRC_DIGITS + 1 :]
     if b"%08x" % crc32(text) != crc or line[CRC_DIGITS : CRC_DIGITS + 1] != b" ":
         return None
-    unit: list[dict[str, object]] = json.loads(text)
-    return unit
+    try:
+        unit = json.loads(text)
+    except (ValueError, RecursionError):
+        return [{}]  # its sum is right, so it is no record of ours
+    return unit if isinstance(unit, list) and all(isinstance(one, dict) for one in unit) else [{}]
 
 
 def _fields(record: Record) -> dict[str, object]:

@@ -22,6 +22,7 @@ from spanwire.model.errors import ConfigurationError
 RUN_DIGITS: Final = 12  # hexadecimal digits of the name of a run
 NOTE: Final = "replay.json"  # in the state
 SINK_PREFIX: Final = "replay-"  # before the run, in the name of the sink at the broker
+DAMAGED: Final = (OSError, ValueError, TypeError, OverflowError, RecursionError)  # what such a file can cause
 
 
 class ReplayNote:
@@ -79,7 +80,9 @@ def read_note(path: Path) -> ReplayNote | None:
         note.sent, note.until, note.batch = int(fields["sent"]), int(fields["until"]), int(fields["batch"])
         note.is_forgotten, note.is_undone = bool(fields["forgotten"]), bool(fields["undone"])
         note.removed = int(fields["removed"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        if not 0 <= note.sent <= note.until <= note.total:
+            raise ValueError
+    except (*DAMAGED, KeyError, AttributeError):
         raise ConfigurationError(
             f"{path} is damaged, or of an earlier version; delete {path.parent} to begin anew"
         ) from None
@@ -100,7 +103,7 @@ def read_targets(state: Path) -> list[str]:
     path = state / "targets.json"
     try:
         return [str(name) for name in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):
+    except DAMAGED:
         raise ConfigurationError(f"{path}, which names the destinations of the replay, is missing or damaged") from None
 
 
@@ -118,7 +121,7 @@ def read_starts(state: Path) -> list[tuple[int, str]]:
     path = state / "portions.json"
     try:
         return [(int(first), str(name)) for first, name in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):
+    except DAMAGED:
         raise ConfigurationError(f"{path}, which names the portions of the replay, is missing or damaged") from None
 
 
