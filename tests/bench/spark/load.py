@@ -238,7 +238,7 @@ class Bench:
         self._report.add("an idle route, trigger 1 s", f"{share:.2%} of a core", must, is_met, remark)
 
     def brokers(self) -> None:
-        """One broker and one worker, in turn with two of each."""
+        """One broker and one worker, in turn with two of each, as many rows in all."""
         count, size = self._given.count // 5, self._given.size
         second = spanwire("second", Path(sys.executable), self._folder / "second")
         urls = [self._url, runs.url_of(second)]
@@ -250,9 +250,9 @@ class Bench:
                     for many, measured in found.items():
                         for index, url in enumerate(urls[:many]):
                             runs.fill(url, clusters.WARM, WARM_UP, size)
-                            runs.fill(url, f"SCALE.{number}.{many}", count, size, index * count)
+                            runs.fill(url, f"SCALE.{number}.{many}", count // many, size, index * (count // many))
                         queue, folder = f"SCALE.{number}.{many}", place / f"{many}-{number}"
-                        measured.append(clusters.measured(cluster, many, folder, count, queue, urls[:many]))
+                        measured.append(clusters.measured(cluster, many, folder, count // many, queue, urls[:many]))
                         self._clear(folder)
         finally:
             second.stop()
@@ -261,7 +261,7 @@ class Bench:
         }
         for many, (rate, cpu) in medians.items():
             name = "one broker and one worker into Parquet" if many == 1 else "two brokers and two workers"
-            remark = f"{self._given.rounds} runs of {many * count:,} rows; all processes {cpu:.1f} µs of CPU a row"
+            remark = f"{self._given.rounds} runs of {count:,} rows; all processes {cpu:.1f} µs of CPU a row"
             self._report.add(name, f"{rate:,.0f} rows/s", remark=remark)
         growth = medians[2][1] / medians[1][1]
         must, is_met = f"{SCALE_GROWTH:.2f} times", growth <= SCALE_GROWTH
