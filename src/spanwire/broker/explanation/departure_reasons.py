@@ -101,11 +101,9 @@ def explain_unknown(memory: Departures, began_ms: int, subject: str, now: Time, 
             "memory of departures", begins,
         )  # fmt: skip
     for sweep in list(memory.sweeps)[-MAX_SWEEPS_SHOWN:]:
-        word = SWEPT.get(sweep.kind, "were removed or purged")
+        word = SWEPT.get(sweep.kind, "removed or purged")
         name = sweep.destination.qualified_name
-        explanation.saw(
-            f"{counted(sweep.count, 'message')} {word} unread, so that their ids are not known", name, sweep.wall_ms
-        )
+        explanation.saw(f"{counted(sweep.count, 'message')} {word} unread, so that no id is known", name, sweep.wall_ms)
     explanation.advise("ask with --queue if you know its queue, and the other brokers of the network")
     if is_stored:
         explanation.advise("ask the consumers: the broker keeps no list of what was acknowledged")

@@ -239,7 +239,7 @@ def test_a_purge_under_way_holds_dispatch_up() -> None:
     stage.settle()
     answer = why(stage, id_of(producer, 300))
     assert answer.cause == cause.ACKNOWLEDGED
-    assert "300 messages were removed or purged unread" in said(answer)
+    assert "300 messages removed or purged unread" in said(answer)
 
 
 @pytest.mark.parametrize("persistent", [True, False])

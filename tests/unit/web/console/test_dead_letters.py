@@ -112,6 +112,12 @@ def test_letters_are_grouped_by_age_and_a_selector_chooses_exactly_these() -> No
         assert chosen == [group]
 
 
+def test_causes_that_differ_in_numbers_alone_are_counted_as_one_in_a_group_of_an_age() -> None:
+    expired = [letter(f"Message Expired. Expiration:{number}", sent=1) for number in (17, 18, 19)]
+    (group,) = groups_of([*expired, letter("refused", sent=1)], "age", 2)
+    assert group.similar_causes().most_common() == [("Message Expired. Expiration:17", 3), ("refused", 1)]
+
+
 def _selects(selector: str, sent: int) -> bool:
     """Does a selector of two comparisons with the time of the send choose a message?"""
     parse_selector(selector)

@@ -73,6 +73,14 @@ class Group:
             self.oldest_ms = min(self.oldest_ms or sent, sent)
             self.newest_ms = max(self.newest_ms, sent)
 
+    def similar_causes(self) -> Counter[str]:
+        """Return the causes with their counts; those that differ in numbers alone count for the first of them."""
+        firsts: dict[str, str] = {}
+        counts: Counter[str] = Counter()
+        for cause, count in self.causes.items():
+            counts[firsts.setdefault(DIGIT.sub("", cause), cause)] += count
+        return counts
+
 
 async def show_dead_letters(call: Call) -> Response:
     """Show the dead-letter queues with messages, each with its groups.
