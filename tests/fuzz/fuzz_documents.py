@@ -177,8 +177,11 @@ class Target:
         for read in (lambda: read_note(path), lambda: read_targets(self._state)):
             try:
                 read()
-            except ConfigurationError:
+            except ConfigurationError as error:
                 self.refused += 1
+                lines = str(error).splitlines()
+                if len(lines) != 1:
+                    raise AssertionError(f"the reason of a refusal has {len(lines)} lines") from error
         path.replace(self._state / "portions.json")
         read_starts(self._state)
 

@@ -53,7 +53,8 @@ NOT_NOTED: Final = (
 HIDDEN: Final = "********"
 SECRET_NAME: Final = re.compile("password|passphrase|secret|token", re.IGNORECASE)
 LOGIN_IN_URI: Final = re.compile(r"//[^/\s,()?]*@")  # a password may have @ in it
-OPTION_IN_URI: Final = re.compile(r"([?&][\w.]+=)[^&)\s]*")
+OPTION_IN_URI: Final = re.compile(r"[?&][\w.]+=")
+VALUE_END: Final = re.compile(r"[&)\s]")
 NOT_AUDITED: Final = ("command", HANDLE, "password", "definition")  # arguments that never stand in the log
 
 Command = Callable[[], object]
@@ -260,11 +261,18 @@ def _audited(value: object) -> object:
         return [_audited(inner) for inner in value]
     if not isinstance(value, str):
         return value
-    return OPTION_IN_URI.sub(_hidden_option, LOGIN_IN_URI.sub(f"//{HIDDEN}@", value))
+    return _without_options(LOGIN_IN_URI.sub(f"//{HIDDEN}@", value))
 
 
-def _hidden_option(match: re.Match[str]) -> str:
-    return match[1] + HIDDEN if SECRET_NAME.search(match[1]) else match[0]
+def _without_options(text: str) -> str:
+    """Return addresses without the values of secret options; the value of another one may be an address itself."""
+    parts, end = [], 0
+    for option in OPTION_IN_URI.finditer(text):
+        if option.start() >= end and SECRET_NAME.search(option[0]):
+            stop = VALUE_END.search(text, option.end())
+            parts += [text[end : option.end()], HIDDEN]
+            end = len(text) if stop is None else stop.start()
+    return "".join([*parts, text[end:]])
 
 
 def _refusal(error: SpanwireError) -> dict[str, object]:

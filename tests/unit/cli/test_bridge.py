@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
+from spanwire.cli.bridges import bridge
 from spanwire.cli.main import main
 from tests.support.ports import free_port
 
@@ -79,3 +81,14 @@ def test_a_bridge_that_has_used_up_its_retries_says_so_and_ends_with_status_1(
 def test_an_unknown_command_is_answered_with_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bridge", "chekc"]) == 2
     assert "there is no command 'chekc'; did you mean check?" in capsys.readouterr().err
+
+
+def test_a_signal_for_all_processes_of_a_broker_ends_no_host_of_java_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers: list[object] = []
+    monkeypatch.setattr(bridge, "load", lambda _: lambda: handlers.append(signal.getsignal(signal.SIGHUP)))
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        assert main(["bridge", "jvm"]) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert handlers == [signal.SIG_IGN]

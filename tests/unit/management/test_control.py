@@ -293,6 +293,30 @@ def test_a_wrong_password_is_answered_with_its_code() -> None:
     assert (answer["ok"], answer["code"]) == (False, "unauthenticated")
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "static:(ssl://a:1?wireFormat.x=0,ssl://b:1?keyStorePassword=canary)",
+        "masterslave:(ssl://a?socket.verifyHostName=false,ssl://b?socket.keyStorePassword=canary)",
+        "http://x?uri=tcp://h/?secretKey=canary",
+    ],
+)
+def test_s25_a_secret_behind_an_option_without_one_is_in_no_line_of_the_audit(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def dialogue() -> None:
+        operations = Operations()
+        operations.go.set()
+        request = {"command": "slow", "uri": address}
+        operated(operations).handle(json.dumps(request).encode(), cast(asyncio.Transport, Client()))
+        await _settle()
+
+    with caplog.at_level(logging.INFO, "spanwire.audit"):
+        asyncio.run(dialogue())
+    (line,) = [record.message for record in caplog.records if record.name == "spanwire.audit"]
+    assert address.replace("canary", "********") in line
+
+
 def test_s25_a_long_argument_is_searched_for_secrets_in_linear_time() -> None:
     text = "?" + "token" * 200_000
     assert _audited({"queue": text, "uri": "tcp://a:1?x.keyStorePassword=s3cret&y=1"}) == {

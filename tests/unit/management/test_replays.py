@@ -138,7 +138,7 @@ def test_runs_that_begin_alike_are_tasks_with_ids_of_their_own() -> None:
     assert statuses.stopped == ["1f2e3d4c5b6a"] * 3
 
 
-@pytest.mark.parametrize("speed", ["5e-324", "-0.0", "NaN", "Infinity", "1e-300"])
+@pytest.mark.parametrize("speed", ["5e-324", "-0.0", "NaN", "Infinity", "1e-300", "0.1"])
 def test_a_speed_that_leads_to_no_time_is_left_out(speed: str) -> None:
     status = f'{{"routes": [{{"route": "{ROUTE}", "rows": 0, "total": 9007199254740991, "rows_per_s": {speed}}}]}}'
     (row,) = listed({"run": "r", "user": "u", "ageMs": 0, "status": status})

@@ -300,6 +300,13 @@ def test_an_answer_with_a_task_is_one_that_the_description_has(operation: Operat
     assert answer.json() == {"result": {"task": "7"}}
 
 
+def test_the_operations_that_may_begin_a_task_are_these() -> None:
+    assert {operation.path for operation in OPERATIONS if operation.may_begin_task} == {
+        "/network_connectors/drain", "/queues/{name}/copy", "/queues/{name}/move", "/queues/{name}/purge",
+        "/queues/{name}/retry", "/tasks/resume", "/tasks/undo",
+    }  # fmt: skip
+
+
 def responses_of(operation: Operation) -> dict[str, object]:
     """Return the described answers to an operation by status."""
     paths = document(ROUTES)["paths"]

@@ -107,8 +107,6 @@ def _view(
 ) -> View:
     sent, total, age_ms = _number(route, "rows"), _number(route, "total"), _number(status, "ageMs")
     state = STATES.get(_text(route, "state"), RUNNING)
-    speed = route.get("rows_per_s")
-    is_known = state == RUNNING and isinstance(speed, (int, float)) and MIN_SPEED < speed < MAX_NUMBER
     waits_for = _text(route, "waits_for")
     if state == RUNNING and age_ms > FRESH_MS:
         waits_for = (
@@ -126,7 +124,7 @@ def _view(
         "left": 0,
         "looked": sent,
         "total": total,
-        "seconds_left": int(max(0, total - sent) / speed) if is_known and isinstance(speed, (int, float)) else None,
+        "seconds_left": _seconds_left(total - sent, route.get("rows_per_s")) if state == RUNNING else None,
         "rate": None,
         "undoable": 0,
         "undoes": None,
@@ -136,6 +134,14 @@ def _view(
         "result": None,
         "error": _text(route, "last_error") or None,
     }
+
+
+def _seconds_left(rows: int, speed: object) -> int | None:
+    """Return the time for ``rows`` at ``speed`` a second; None for a speed that leads to no number for all programs."""
+    if not isinstance(speed, (int, float)) or not MIN_SPEED < speed < MAX_NUMBER:
+        return None
+    seconds = max(0, rows) / speed
+    return int(seconds) if seconds < MAX_NUMBER else None
 
 
 def _text(content: Mapping[str, object], name: str) -> str:

@@ -39,7 +39,7 @@ NAVIGATION: Final = (
         (
             "/admin/network",
             "/admin/link",
-            "/admin/bridges",
+            "/admin/bridge",
             "/admin/do/links",
             "/admin/do/network",
             "/admin/do/bridges",

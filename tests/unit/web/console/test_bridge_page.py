@@ -68,6 +68,7 @@ def test_a_viewer_sees_state_and_parameters_and_no_form() -> None:
     assert "1,200" in text and 'class="state good">running<' in text
     assert "<dd>queue://A</dd>" in text and "<dd>****</dd>" in text and "<dd>100</dd>" in text
     assert 'method="post" action="/admin/bridge' not in text and ">Pause<" not in text
+    assert '<a href="/admin/network-map" aria-current="page">' in text
     assert ">Pause<" in page_of(linked(), "otto")
     assert 'action="/admin/bridge' not in page_of(linked(), "otto")
 

@@ -86,5 +86,5 @@ def test_any_text_keeps_its_lines(text: str) -> None:
 
 
 def test_comments_inside_of_each_other_and_endless_names_are_masked_in_linear_time() -> None:
-    assert masked("<!--" * 100_000 + "password -->").count("\n") == 0
+    assert "password" not in masked("<!--" * 100_000 + "password -->")
     assert masked("<" + "a" * 300_000 + ">") == "<" + "a" * 300_000 + ">"
