@@ -150,7 +150,17 @@ def test_an_error_has_the_line_of_the_parameter(word: str, value: str) -> None:
     assert refusal(text).startswith(f"b.toml:{line}: ")
 
 
-@pytest.mark.parametrize("selector", ["XPATH '/order'", "hyphenated_props:a-b = 1"])
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "XPATH '/order'",
+        "a = 1 AND xpath '//x'",
+        "INLIST(SPLIT('a,b', ','), c)",
+        "a <> NULL",
+        " OR ".join(f"a = {number}" for number in range(600)),
+        "hyphenated_props:a-b = 1",
+    ],
+)
 def test_a_selector_in_the_language_of_another_broker_is_left_to_that_broker(selector: str) -> None:
     assert one(bridge_text(selector=f'"{selector}"')).source.selector == selector
 

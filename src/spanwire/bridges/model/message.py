@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from spanwire.model.destination import Destination
+from spanwire.model.errors import SpanwireError
 from spanwire.model.message_view import PropertyValue
 
 
@@ -78,7 +79,10 @@ class BridgeMessage:
         named = self._message_id
         if isinstance(named, str):
             return named
-        found = named.message_id
+        try:
+            found = named.message_id
+        except SpanwireError:  # an id of neither a producer nor a text
+            found = ""
         self._message_id = found
         return found
 

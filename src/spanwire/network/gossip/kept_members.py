@@ -63,9 +63,9 @@ class KeptMembers:
         chosen = {name: (one.uri, max(0, int(one.age_s / STEP_S))) for name, one in latest}
         if self._kept is None or chosen == self._last:
             return
-        is_older = {name: uri for name, (uri, _) in chosen.items()} == {
-            name: uri for name, (uri, _) in self._last.items()
-        }
+        is_older = chosen.keys() == self._last.keys() and all(
+            uri == self._last[name][0] and steps >= self._last[name][1] for name, (uri, steps) in chosen.items()
+        )
         if now - self._kept_at < (STEP_S if is_older else KEEP_S):
             return
         self._last, self._now, self._kept_at = chosen, chosen, now

@@ -88,6 +88,16 @@ def test_each_start_makes_a_member_that_is_gone_older() -> None:
     assert run.record() == json.dumps({"b": [B, 3], "c": C}, separators=(",", ":")).encode()
 
 
+def test_a_member_that_is_linked_in_each_short_run_does_not_grow_older() -> None:
+    run = Run()
+    run.kept.keep(linked({"b": B}), 0.0)
+    for _ in range(3):
+        run = run.restarts()
+        run.kept.keep(run.kept.recall(), 0.0)
+        run.kept.keep(linked({"b": B}), KEEP_S)
+    assert run.record() == json.dumps({"b": B}, separators=(",", ":")).encode()
+
+
 def test_time_alone_is_written_once_in_a_step() -> None:
     run = Run()
     for second in range(0, int(3 * STEP_S), 10):

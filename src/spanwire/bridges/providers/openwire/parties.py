@@ -190,23 +190,36 @@ async def send(connection: Connection, producer: Producer, messages: list[Bridge
 
     Raises `MessageRefusedError` for a message that has no form on the wire, or exceeds the broker's frame limit.
     """
-    outgoing: list[Outgoing] = []
-    try:
-        for message in messages:
-            outgoing.append(outgoing_message(message))
-    except MessageFormatError as error:
-        raise MessageRefusedError(len(outgoing), str(error)) from None
     shared, core = connection.shared, producer.core
-    index = 0
+    first = 0
     async with shared.ready():
-        while index < len(outgoing):
-            await shared.wait_writable(None)
-            start, wall_ms = index, shared.machine.now().wall_ms
-            try:
-                index = core.post_all(outgoing, start, FLUSH_BYTES, wall_ms)
-                if index == start:
-                    core.send(outgoing[start], False, wall_ms)
-                    index += 1
-            except (MessageFormatError, ResourceAllocationError) as error:
-                raise MessageRefusedError(max(start, core.posted), str(error)) from None
-            await shared.yield_after_send()
+        while first < len(messages):
+            outgoing = outgoing_part(messages, first)
+            index = 0
+            while index < len(outgoing):
+                await shared.wait_writable(None)
+                start, wall_ms = index, shared.machine.now().wall_ms
+                try:
+                    index = core.post_all(outgoing, start, FLUSH_BYTES, wall_ms)
+                    if index == start:
+                        core.send(outgoing[start], False, wall_ms)
+                        index += 1
+                except (MessageFormatError, ResourceAllocationError) as error:
+                    raise MessageRefusedError(first + max(start, core.posted), str(error)) from None
+                await shared.yield_after_send()
+            first += len(outgoing)
+
+
+def outgoing_part(messages: list[BridgeMessage], first: int) -> list[Outgoing]:
+    """Convert messages from ``first`` on, some `FLUSH_BYTES` of them, so that others have the loop in between."""
+    outgoing: list[Outgoing] = []
+    size = 0
+    for index in range(first, len(messages)):
+        if size >= FLUSH_BYTES:
+            break
+        try:
+            outgoing.append(outgoing_message(messages[index]))
+        except MessageFormatError as error:
+            raise MessageRefusedError(index, str(error)) from None
+        size += messages[index].size
+    return outgoing
