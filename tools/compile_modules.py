@@ -36,6 +36,14 @@ import setuptools  # type: ignore[import-untyped]  # brings distutils, so it com
 from mypyc.build import mypycify
 from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
 
+# Packages of extras are never read, so the C is the same whether they are installed or not.
+EXTRAS: Final = """\
+[mypy]
+[mypy-h11.*,httptools.*,websockets.*]
+ignore_missing_imports = True
+follow_imports = skip
+follow_imports_for_stubs = True
+"""
 UNIT_BYTES: Final = 2_000_000  # of C; as much as the headers of each unit, and memory of some 300 MB in the compiler
 PROCESSES: Final = os.cpu_count() or 1
 # There is no debug information, so symbols are what is left to strip. py-spy finds functions in the dynamic table.
@@ -153,7 +161,9 @@ def main() -> int:
     started = time.monotonic()
     for name in ("c", "objects", "units", "lib"):
         (folder / name).mkdir()
-    mypy = ["--strict", "--config-file=", f"--cache-dir={folder / 'cache'}"]
+    settings = folder / "mypy.ini"
+    settings.write_text(EXTRAS, "utf-8")
+    mypy = ["--strict", f"--config-file={settings}", f"--cache-dir={folder / 'cache'}"]
     extensions = mypycify(
         [*mypy, *files], opt_level=level, debug_level="0", multi_file=True, target_dir=str(folder / "c")
     )

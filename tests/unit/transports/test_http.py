@@ -89,6 +89,15 @@ def test_s23_a_page_whose_name_leads_to_this_machine_cannot_use_a_connector_on_l
     assert stage.reports == ["this port serves localhost alone; the header Host names another machine"]
 
 
+def test_s23_each_request_of_a_socket_has_to_name_this_machine() -> None:
+    stage = HttpStage(is_local=True)
+    socket = stage.socket()
+    assert socket.asks("HEAD", "ID:a", Host="localhost") == (200, b"")
+    answer = socket.asks("HEAD", "ID:b", Host="rebound.example")
+    assert answer is not None and answer[0] == 421
+    assert stage.tunnel.session_count == 1
+
+
 def test_a_connector_for_other_machines_is_reached_by_any_name() -> None:
     assert HttpStage().socket().asks("HEAD", "ID:a", Host="broker.example") == (200, b"")
 

@@ -104,6 +104,7 @@ class HttpConnection:
         self._has_more = False  # bytes in the reader wait for a later turn
         self._request: Head | None = None  # whose body is being read
         self._is_head = False
+        self._local_host: bytes | None = None  # the last Host header that named this machine; nearly all are alike
         self._body = bytearray()
         self._body_limit = 0
         self._session: TunnelSession | None = None  # of the current request
@@ -228,8 +229,11 @@ class HttpConnection:
         self._request = request
         self._is_head = request.method == b"HEAD"
         self._body = bytearray()
-        if self._is_local and not _names_this_machine(request):
-            raise RefusedRequest(421, "this port serves localhost alone; the header Host names another machine")
+        host = request.header(b"host")
+        if self._is_local and host != self._local_host:
+            if not _names_this_machine(host):
+                raise RefusedRequest(421, "this port serves localhost alone; the header Host names another machine")
+            self._local_host = host
         if any(request.header(name) for name in PAGE_HEADERS):
             raise RefusedRequest(403, "pages in browsers may not use this connector; a ws connector has an allow-list")
         self._session = self._found(request)
@@ -388,9 +392,9 @@ class HttpConnection:
         self._phase = Phase.CLOSED
 
 
-def _names_this_machine(request: Head) -> bool:
-    """Return True if the one Host header is localhost or a loopback address; a port may follow."""
-    host = request.header(b"host").decode("ascii", "replace").strip()
+def _names_this_machine(header: bytes) -> bool:
+    """Return True if a Host header is localhost or a loopback address; a port may follow."""
+    host = header.decode("ascii", "replace").strip()
     if host.startswith("["):
         return is_loopback(host[1:].partition("]")[0])
     name = host.partition(":")[0]

@@ -17,7 +17,7 @@ OFFER: Final = b"upgrade"  # the header, in lower case
 CONNECT: Final = b"CONNECT"
 
 
-class ConnectError(httptools.HttpParserError):
+class ConnectError(Exception):
     """Raised at the head of a CONNECT: the rest could be a body, or bytes for another server."""
 
 
@@ -66,8 +66,8 @@ class QuickParser:
         """Parse data.
 
         Raises:
-            ConnectError: a request asks for a tunnel; nothing more can be read.
-            httptools.HttpParserError: the data are no HTTP, or a callback has raised.
+            httptools.HttpParserError: the data are no HTTP, or a callback has raised, whose exception is the context:
+                `ConnectError` if a request asks for a tunnel. Nothing more can be read.
         """
         rest: bytes | memoryview = data
         while True:
@@ -76,10 +76,6 @@ class QuickParser:
                 return
             except httptools.HttpParserUpgrade as offer:
                 rest = memoryview(rest)[int(offer.args[0]) :]
-            except httptools.HttpParserCallbackError as error:
-                if isinstance(error.__context__, ConnectError):
-                    raise error.__context__ from None
-                raise
             self._repeat_head()
             if not rest:
                 return

@@ -112,10 +112,9 @@ class QuickReader:
         self._barren_bytes += len(piece)
         try:
             self._parser.feed_data(piece)
-        except ConnectError:
-            self._refusal = malformed(405)
-        except httptools.HttpParserError:
-            self._refusal = self._refusal or malformed()
+        except httptools.HttpParserError as error:
+            asks_for_tunnel = isinstance(error.__context__, ConnectError)
+            self._refusal = self._refusal or malformed(405 if asks_for_tunnel else 400)
         if self._barren_bytes > MAX_HEADERS and self._refusal is None:
             self._refusal = malformed(431 if self._is_head else 400)
 

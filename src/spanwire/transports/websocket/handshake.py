@@ -39,7 +39,8 @@ class Handshake:
     def __init__(self, origins: Sequence[str], max_frame_size: int) -> None:
         self.protocol: Final = ServerProtocol(
             origins=None if ANY_ORIGIN in origins else [None, *origins],
-            select_subprotocol=_select_subprotocol,
+            # The library makes a method of it, which no function of a compiled module can become.
+            select_subprotocol=lambda _, offered: _subprotocol(offered),
             max_size=max_frame_size,
             logger=_SILENT,
         )
@@ -122,7 +123,7 @@ def _is_method(beginning: bytes) -> bool:
     return bool(blank) and method.isalpha() and method.isupper()
 
 
-def _select_subprotocol(protocol: ServerProtocol, offered: Sequence[str]) -> str | None:
+def _subprotocol(offered: Sequence[str]) -> str | None:
     """Return the newest of STOMP's sub-protocols in a client's offers; None for a client without offers.
 
     Raises:
