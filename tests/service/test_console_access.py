@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -123,16 +124,18 @@ def test_reading_and_the_main_operations_need_no_javascript(console: str) -> Non
 
 
 def test_a_queue_is_purged_with_the_keyboard_alone(console: str) -> None:
+    queue = f"KEYS.{time.monotonic_ns()}"  # a further attempt finds no message of the one before
     with browser() as window:
         log_in(window, console)
-        window.get(f"{console}/admin/send?name=queue://KEYS")
+        window.get(f"{console}/admin/send?name=queue://{queue}")
         window.find_element(By.ID, "body").send_keys("x")
         window.find_element(By.CSS_SELECTOR, "main .buttons button").send_keys(Keys.ENTER)
         await_notice(window, "Sent 1 message.")
-        window.get(f"{console}/admin/queue?name=queue://KEYS")
+        window.get(f"{console}/admin/queue?name=queue://{queue}")
         press_until(window, "Skip to the content")
         assert active(window) == "content"
         press_until(window, "Purge")
+        WebDriverWait(window, TIMEOUT_S).until(lambda page: "/purge" in page.current_url)
         press_until(window, "Remove 1 message")
         await_notice(window, "Removed 1 message.")
 
