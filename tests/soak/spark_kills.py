@@ -182,8 +182,8 @@ def played(mode: str, number: int, seed: int, progress: Progress, is_naive: bool
     pair = "naive sink" if is_naive else " to ".join(ROUNDS[mode][number % len(ROUNDS[mode])][:2])
     verdict = (
         f"{mode}, {pair}: {outcome.reached} of {len(outcome.points)} kills in {outcome.starts} starts, "
-        f"{outcome.sent} sent, {sum(outcome.received.values())} received, {len(outcome.lost)} lost, "
-        f"{len(outcome.doubled)} doubled"
+        f"{outcome.full_disks} full disks met, {outcome.sent} sent, {sum(outcome.received.values())} received, "
+        f"{len(outcome.lost)} lost, {len(outcome.doubled)} doubled"
     )
     replay = f"python -m tests.soak.spark_kills --mode {mode} --seed {seed} --first {number} --kills 1"
     history = [json.dumps({"point": point}) for point in outcome.points]

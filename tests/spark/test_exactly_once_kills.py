@@ -28,7 +28,13 @@ from tests.support.spark_kills import (
 )
 
 ALL_POINTS: Final = os.environ.get("SPANWIRE_SPARK_POINTS") == "all"
-MORE_INTO_SPANWIRE: Final = ("acknowledged:self", "write:self", "commit:self")
+MORE_INTO_SPANWIRE: Final = (
+    "acknowledged:self",
+    "receiving:in+disk",
+    "write:self",
+    "receiving:out+disk",
+    "commit:self",
+)
 MORE_INTO_CLASSIC: Final = ("reserved:in", "staged:self")
 
 

@@ -15,14 +15,17 @@ not reached yet counts. Where:
 Who is killed: ``self``, ``jvm``, ``driver``, ``in``, ``in2``, ``in3`` or ``out`` (the broker there), or ``zombie``: the
 JVM, while the process itself goes on when a later run has committed something, as if it had slept. On a cluster a task
 also kills the ``executor`` it belongs to, or with the executor the ``worker`` that would start another one. Two names
-with a plus are killed one right behind the other, a broker first. ``disk`` is no kill: from there on no file of this
-process gets more than a part of a segment, as on a full disk, until the query is started again.
+with a plus are killed one right behind the other, a broker first. ``disk`` is no kill: from there on no file of the
+source's process gets more than a part of a segment, as on a full disk. There is room again when a segment has failed
+for it and the query is started again, so each full disk is met (`full_disks`), whatever else ends the process before.
 
 With a file ``slow-syncs`` in the folder each sync of a staged segment takes as long as on a loaded rotating disk.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import resource
@@ -34,6 +37,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, WriterCommitMessage
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from spanwire.pipeline.columns.column_decoder import RawMessage
@@ -56,6 +60,7 @@ from spanwire.pipeline.source.staging import Staging
 
 FOLDER: Final = "SPANWIRE_FAULTS"
 SLOW_SYNCS: Final = "slow-syncs"
+FULL_DISK: Final = "full-disk"  # as long as this file is there
 ZOMBIE_TIMEOUT_S: Final = 200.0  # a machine at its limit takes so long to start Spark again
 END_TIMEOUT_S: Final = 60.0
 PAUSE_S: Final = 0.05
@@ -100,8 +105,8 @@ def _kill(who: str) -> None:
         _sleep_through_the_kill()
         return
     if who == "disk":
-        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_DISK_BYTES, most))
+        (folder() / FULL_DISK).touch()
+        _leave_no_room()
         return
     if who in ("executor", "worker"):
         _kill_executor(with_worker=who == "worker")
@@ -138,6 +143,21 @@ def _parent_of(pid: int) -> int:
 def commits() -> int:
     """How often the sink has committed something."""
     return len(list(folder().glob("commit-*")))
+
+
+def full_disks(place: Path) -> int:
+    """How many full disks a segment has failed for, in the folder of a round."""
+    return len(list(place.glob(f"{FULL_DISK}-*")))
+
+
+def _leave_no_room() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_DISK_BYTES, most))
+
+
+def _note_full_disk() -> None:
+    with contextlib.suppress(FileNotFoundError):
+        (folder() / FULL_DISK).rename(folder() / f"{FULL_DISK}-{reached()}")
 
 
 def _slow_down_syncs() -> None:
@@ -180,9 +200,19 @@ class FaultyStreamReader(SpanwireStreamReader):
             options = self._options
             if (folder() / SLOW_SYNCS).exists():
                 _slow_down_syncs()
+            if (folder() / FULL_DISK).exists():
+                _leave_no_room()
             self._staging = Staging(options, lambda: FaultySource(consume(options)), time.monotonic)
             self._prefetch = SegmentPrefetch(self._staging)
         return self._staging
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        try:
+            return super().latestOffset(start, limit)
+        except OSError as error:
+            if error.errno == errno.EFBIG:
+                _note_full_disk()
+            raise
 
     def __setstate__(self, given: dict[str, str]) -> None:
         FaultyStreamReader.__init__(self, given)

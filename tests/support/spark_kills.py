@@ -19,7 +19,7 @@ from typing import Final
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.spark_cluster import SparkCluster
-from tests.support.spark_faults import FOLDER, SLOW_SYNCS
+from tests.support.spark_faults import FOLDER, SLOW_SYNCS, full_disks
 from tests.support.spark_once_victim import SMALL_RECORD_BATCHES
 from tests.support.stomp_socket import StompSocket
 
@@ -53,13 +53,15 @@ class Outcome:
     starts: int
     zombies: int
     has_ended: bool
+    full_disks: int = 0  # for which a segment has failed
     failures: list[str] = field(default_factory=list)
     log: str = ""
 
     @property
     def is_complete(self) -> bool:
-        """Whether every point was reached, and the query came to its end."""
-        return self.reached == len(self.points) and self.has_ended
+        """Whether every point was reached, no full disk went by unnoticed, and the query came to its end."""
+        filled = sum(point.endswith("disk") for point in self.points)
+        return self.reached == len(self.points) and self.full_disks == filled and self.has_ended
 
     @property
     def is_exact(self) -> bool:
@@ -69,8 +71,8 @@ class Outcome:
     def told(self) -> str:
         """What to look at."""
         return (
-            f"{self.reached} of {self.points} in {self.starts} starts; lost {self.lost[:20]}, doubled "
-            f"{self.doubled[:20]}; failures {self.failures}; log {self.log}"
+            f"{self.reached} of {self.points} in {self.starts} starts, {self.full_disks} full disks; "
+            f"lost {self.lost[:20]}, doubled {self.doubled[:20]}; failures {self.failures}; log {self.log}"
         )
 
     @property
@@ -187,6 +189,7 @@ class KilledSpark:
             starts=self._starts,
             zombies=len(list(self._folder.glob("zombie-*"))),
             has_ended=code == 0,
+            full_disks=full_disks(self._folder),
             failures=failures.read_text("utf-8").splitlines() if failures.exists() else [],
             log=(self._folder / "log").read_text("utf-8", errors="replace")[-4000:],
         )

@@ -99,11 +99,9 @@ def send_all(options: WriteOptions, connect: Callable[[], MessageSink], messages
 def batch_name(query: str | None, batch: str | None) -> str:
     """Return the prefix of the duplicate ids of a stream's batch, from Spark's task properties.
 
-    messages as duplicates.
-
     Raises:
         ConfigurationError: Spark passes no query or batch. All batches would have the same ids, and consumers would
-            drop
+            drop messages as duplicates.
     """
     if not query or not batch:
         raise ConfigurationError(
