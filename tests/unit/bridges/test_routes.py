@@ -22,6 +22,7 @@ from spanwire.model.message_view import INT_VALUE, OBJECT, STRING_VALUE, TEXT, P
 from tests.support.bridge_dialogue import Content, text_messages
 from tests.support.route_world import FAIL_AFTER, FAIL_BEFORE, OK, RouteWorld, route
 
+HOUR_MS: Final = 3_600_000
 FAULTS: Final = st.lists(st.sampled_from([OK, OK, OK, FAIL_BEFORE, FAIL_AFTER]), max_size=60)
 
 
@@ -340,6 +341,35 @@ def test_a_group_is_complete_by_time_while_messages_never_cease() -> None:
     with pytest.raises(AssertionError, match="the source was quiet"):
         world.play(seconds=0.1)
     assert world.texts()[:2] == ["0", "1"] and len(world.texts()) > 80
+
+
+class SetBack(RouteWorld):
+    """A world whose clock is set back by an hour after some seconds."""
+
+    set_back_at = 1.0
+
+    def _time(self) -> Time:
+        now = super()._time()
+        return Time(now.monotonic, now.wall_ms - (HOUR_MS if self.now >= self.set_back_at else 0))
+
+
+def test_a_clock_that_is_set_back_holds_no_group() -> None:
+    definition = route(GATHER % "completionTimeout: 1500", "near:queue:D")
+    definition = replace(definition, batch=replace(definition.batch, size=1))
+    world = SetBack(definition, [message(number, str(number), k=str(number)) for number in range(100)])
+    world.play(seconds=0.1)
+    assert world.texts()[:2] == ["0", "1"] and len(world.texts()) > 80
+
+
+def test_a_clock_that_is_set_back_between_two_runs_holds_no_group() -> None:
+    definition = route(GATHER % "completionTimeout: 1500", "near:queue:D")
+    world = RouteWorld(definition, [message(1, "a", k="x")])
+    world.play()  # ends while the group waits
+    again = SetBack(definition, [message(2, "b", k="x")])
+    again.set_back_at = 0.0
+    again.kept.extend(world.kept)
+    again.play(seconds=0.9)
+    assert again.texts() == ["a+b"]
 
 
 def test_a_complete_group_ends_a_batch_that_waits_for_more() -> None:

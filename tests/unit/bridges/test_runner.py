@@ -12,6 +12,7 @@ from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.model.definition import BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.running.announcing import MAX_CAUSES, Announcer
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.model.environment import Time
@@ -71,7 +72,13 @@ class FakeLink:
 class Stage:
     """A runner with one link, and a clock that stands still."""
 
-    def __init__(self, bridge: BridgeDefinition, script: list[list[BridgeMessage]]) -> None:
+    def __init__(
+        self,
+        bridge: BridgeDefinition,
+        script: list[list[BridgeMessage]],
+        announce: Callable[[BridgeMachine], None] = lambda machine: None,
+    ) -> None:
+        self._announce: Final = announce
         self.calls: Final[list[str]] = []
         self.link: Final = FakeLink(script, self.calls)
         self.states: Final[list[str]] = []
@@ -86,6 +93,7 @@ class Stage:
         return self.link
 
     def _on_change(self, machine: BridgeMachine) -> None:
+        self._announce(machine)
         self.states.append(machine.state.value)
 
     async def until_idle(self) -> None:
@@ -203,6 +211,19 @@ def test_a_bridge_whose_broker_is_down_ends_as_failed() -> None:
         assert stage.states == ["starting", "retrying", "failed"]
 
     asyncio.run(scenario())
+
+
+def test_each_new_cause_of_failures_is_logged_once_and_a_few_at_most(caplog: pytest.LogCaptureFixture) -> None:
+    def logged(refusals: list[str]) -> list[str]:
+        caplog.clear()
+        bridge = definition(max_retries=len(refusals) - 1, interval_ms=1)
+        stage = Stage(bridge, [], Announcer(bridge, lambda line: None).on_change)
+        stage.refusals.extend(refusals)
+        asyncio.run(stage.runner.run())
+        return [text.rpartition(": ")[2] for text in caplog.messages if "retrying after a failure" in text]
+
+    assert logged(["down", "down", "the password is invalid", "down", "end"]) == ["down", "the password is invalid"]
+    assert logged([str(number) for number in range(10)]) == [str(number) for number in range(MAX_CAUSES)]
 
 
 def test_at_most_once_acknowledges_nothing_for_a_target_that_is_known_to_be_lost() -> None:

@@ -33,6 +33,8 @@ LEVELS: Final = {
     "ERROR": logging.ERROR,
 }
 
+SET_BACK_MS: Final = 1_000  # milliseconds; a clock that goes back by less delays a group by as little
+
 logger = logging.getLogger(__name__)
 
 
@@ -48,6 +50,7 @@ class RouteWork:
         self._batch: list[BridgeMessage] = []
         self._actions: deque[Action] = deque()
         self._current: Send | None = None
+        self._last: Time | None = None  # of the last look at the clock since the state was taken up
 
     @property
     def batch_limit(self) -> int | None:
@@ -57,6 +60,7 @@ class RouteWork:
     def connected(self, state: RouteState | None) -> None:
         """Take up the stored state."""
         self._state = RouteState() if state is None else state
+        self._last = None
 
     @property
     def keeps_state(self) -> bool:
@@ -65,8 +69,24 @@ class RouteWork:
 
     def due_s(self, now: Time) -> float | None:
         """Return the seconds to the next group's completion by time; None without a group."""
+        self._follow_clock(now)
         deadline_ms = self._processor.deadline_ms(self._state)
         return None if deadline_ms is None else max(0.0, (deadline_ms - now.wall_ms) / 1000)
+
+    def _follow_clock(self, now: Time) -> None:
+        """Move the times of waiting groups with a clock that was set back; otherwise they would wait for that time.
+
+        With a clock that was set forward, also by a machine that slept, groups are complete early.
+        """
+        last, self._last = self._last, now
+        if last is None:
+            for group in self._state.groups.values():
+                group.first_ms = min(group.first_ms, now.wall_ms)
+            return
+        went_ms = now.wall_ms - last.wall_ms - int((now.monotonic - last.monotonic) * 1000)
+        if went_ms < -SET_BACK_MS:
+            for group in self._state.groups.values():
+                group.first_ms += went_ms
 
     def begin(self, batch: list[BridgeMessage], now: Time) -> None:
         """Plan the actions for a batch; without messages, for the groups that are complete by time.
@@ -86,6 +106,7 @@ class RouteWork:
 
     def _go_on(self, now: Time) -> None:
         plan, batch = self._plan, self._batch
+        self._follow_clock(now)
         self._processor.process(batch, now, self._state, plan)
         self._actions = deque()
         if plan.pending:

@@ -64,7 +64,17 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "objectName": "spanwire bridge and the HTTP API show and operate the bridge",
     "transactionManager": "a bridge is its own transaction manager",
 }
-STORES: Final = ("trustStore", "keyStore")
+FACTORY_PROPERTIES: Final = (
+    "brokerURL",
+    "userName",
+    "password",
+    "trustStore",
+    "trustStorePassword",
+    "keyStore",
+    "keyStorePassword",
+)
+FACTORY_NAMES: Final = {"brokerUrl": "brokerURL", "username": "userName"}  # other spellings of Spring
+ARGUMENTS_WITH_LOGIN: Final = ("userName", "password", "brokerURL")  # of the factory's longest constructor
 MAX_REFERENCES: Final = 8  # from a bean to the bean in its place; ends circles
 
 
@@ -171,8 +181,7 @@ class _Reader:
                     f"JMSBridgeImpl has {len(arguments)} arguments here; its constructors have 17 or 19, from the "
                     "source's connection factory to addMessageIDInHeader or to the object name; write properties"
                 )
-            arguments.sort(key=lambda one: int(one.value("index") or 0))
-            yield from zip(ARGUMENTS, arguments, strict=False)
+            yield from zip(ARGUMENTS, self._ordered(arguments), strict=False)
         for child in bean.children:
             if child.name == "property":
                 word = child.value("name") or ""
@@ -181,6 +190,22 @@ class _Reader:
                 if word not in known:
                     raise self._at(child).unknown("property of JMSBridgeImpl", word, known)
                 yield word, child
+
+    def _ordered(self, arguments: list[Element]) -> list[Element]:
+        """Return the arguments of a constructor in their order: as written, or by their ``index``."""
+        places: dict[int, Element] = {}
+        for position, argument in enumerate(arguments):
+            if "name" in argument.attributes:
+                raise self._at(argument).error("name of <constructor-arg> is not supported; write index, or properties")
+            text = argument.value("index")
+            index = position if text is None else int(text) if text.isdecimal() and text.isascii() else len(arguments)
+            if index >= len(arguments) or index in places:
+                shown = (text or str(index))[:20]
+                raise self._at(argument).error(
+                    f"index of <constructor-arg> is {shown!r}; write 0 to {len(arguments) - 1}, each once"
+                )
+            places[index] = argument
+        return [places[index] for index in sorted(places)]
 
     def _text(self, holder: Element) -> str | None:
         """Return the text of a value; None for ``<null/>`` or a bean."""
@@ -235,21 +260,40 @@ class _Reader:
             child.value("name") or "": self._text(child) or "" for child in bean.children if child.name == "property"
         }
         if ACTIVEMQ_FACTORY.fullmatch(class_name) is not None:
-            arguments = [self._text(child) or "" for child in bean.children if child.name == "constructor-arg"]
-            url = properties.get("brokerURL") or (arguments[-1] if arguments else "")
-            if not url:
-                raise location.error(f"the bean of class {class_name} has no brokerURL")
-            password = properties.get("password")
-            written = ConnectionFactory(
-                url, properties.get("userName") or None, None if not password else Secret(password)
-            )
-            return self._reached(written, location), None
+            return self._reached(self._activemq_factory(bean, class_name, properties), location), None
         if ANY_FACTORY.fullmatch(class_name) is not None:
             pairs = tuple((name, Secret(text)) for name, text in properties.items())
             return ConnectionFactory(f"jvm:{class_name}", provider="jvm", java=JavaFactory(class_name, pairs)), None
         raise location.error(
             f"{word} is {class_name[:120] or 'a bean without a class'}, a Java program that does not run here; write "
             f"{LOOKED_UP[0]}, or a bean of the connection factory itself"
+        )
+
+    def _activemq_factory(self, bean: Element, class_name: str, properties: dict[str, str]) -> ConnectionFactory:
+        """Return the factory of a bean of ActiveMQ or Artemis, with its address, login and stores."""
+        arguments = [self._text(child) or "" for child in bean.children if child.name == "constructor-arg"]
+        if len(arguments) == len(ARGUMENTS_WITH_LOGIN):
+            properties = {**dict(zip(ARGUMENTS_WITH_LOGIN, arguments, strict=True)), **properties}
+        words = {FACTORY_NAMES.get(name, name): text for name, text in properties.items()}
+        for child in bean.children:
+            name = child.value("name") or ""
+            if child.name == "property" and FACTORY_NAMES.get(name, name) not in FACTORY_PROPERTIES:
+                warning = f"{name} of {class_name} has no effect: the bridge decides how it receives and sends"
+                self._found.warnings.append((child.line, warning))
+        url = words.get("brokerURL") or (arguments[-1] if arguments else "")
+        if not url:
+            raise self._at(bean).error(f"the bean of class {class_name} has no brokerURL")
+        for store in ("trustStore", "keyStore"):
+            if words.get(f"{store}Password") and not words.get(store):
+                raise self._at(bean).error(f"{store}Password needs {store}")
+        return ConnectionFactory(
+            url,
+            words.get("userName") or None,
+            _secret(words, "password"),
+            words.get("trustStore") or None,
+            _secret(words, "trustStorePassword"),
+            words.get("keyStore") or None,
+            _secret(words, "keyStorePassword"),
         )
 
     def _reached(self, factory: ConnectionFactory, location: Location) -> ConnectionFactory:
@@ -261,7 +305,7 @@ class _Reader:
         if not url.startswith(("vm:", "peer:")):
             return factory
         if self._broker_name is not None and factory.url.partition("?")[0].rstrip("/") == f"vm://{self._broker_name}":
-            return ConnectionFactory(THIS_BROKER, factory.user_name, factory.password)
+            return replace(factory, url=THIS_BROKER)
         raise location.error(
             f"{url.partition(':')[0]}: is a broker inside another process; write the address where the broker listens"
         )
@@ -318,3 +362,8 @@ class _Reader:
         bean = self._bean(holder) if holder.name in ("constructor-arg", "property", "parameter") else None
         for child in (*holder.children, *(() if bean is None else bean.children)):
             self._read_environment(child, into, depth + 1)
+
+
+def _secret(words: dict[str, str], name: str) -> Secret | None:
+    text = words.get(name)
+    return Secret(text) if text else None

@@ -11,6 +11,8 @@ from spanwire.bridges.model.diagram import place
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.model.route_diagram import source_text, targets_text
 
+MAX_CAUSES: Final = 5  # logged in a row; a text that differs at each attempt must not fill the log
+
 logger = logging.getLogger(__name__)
 
 
@@ -39,17 +41,22 @@ class Announced(Protocol):
 
 
 class Announcer:
-    """Logs each change of the state of one bridge. ``tell`` receives the line of the first start."""
+    """Logs each change of the state of one bridge, and each new cause of its failures.
+
+    ``tell`` receives the line of the first start.
+    """
 
     def __init__(self, definition: Definition, tell: Callable[[str], None]) -> None:
         self._definition: Final = definition
         self._tell: Final = tell
         self._has_run = False
+        self._causes: Final[set[str | None]] = set()  # that were logged since the bridge ran
 
     def on_change(self, machine: Announced) -> None:
         """Log the state of the machine."""
         name, definition = machine.name, self._definition
         if machine.state is BridgeState.RUNNING:
+            self._causes.clear()
             line = f"bridge {name}: running, {path_of(definition)}"
             if self._has_run:
                 logger.info("%s", line)
@@ -57,7 +64,9 @@ class Announcer:
                 self._has_run = True
                 self._tell(line)
         elif machine.state is BridgeState.RETRYING:
-            logger.warning("bridge %s: retrying after a failure: %s", name, machine.last_error)
+            if machine.last_error not in self._causes and len(self._causes) < MAX_CAUSES:
+                self._causes.add(machine.last_error)
+                logger.warning("bridge %s: retrying after a failure: %s", name, machine.last_error)
         elif machine.is_broken:
             logger.error("bridge %s: failed at a defect; restart it when the cause is gone", name)
         elif machine.state is BridgeState.FAILED:

@@ -49,7 +49,7 @@ from spanwire.bridges.engine.dialogue import (
     Wait,
 )
 from spanwire.bridges.engine.machine import BridgeMachine
-from spanwire.bridges.engine.states import BridgeState
+from spanwire.bridges.engine.states import BridgeState, Phase
 from spanwire.bridges.ports import MessageRefusedError, PartlySentError
 from spanwire.bridges.running.following import MessageSteps
 from spanwire.bridges.running.links import Link
@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 class BridgeRunner:
     """Performs the actions of a `BridgeMachine` over the links from ``open_link``.
 
-    ``on_change`` is called after each change of the state.
+    ``on_change`` is called after each change of the state, and of the error while the bridge tries again.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class BridgeRunner:
         self._notes: Final = notes
         self._steps: Final = steps
         self._state = machine.state
+        self._error: str | None = None  # the last one that `on_change` has seen
         self._link: Link | None = None
         self._next: Action | None = None
         self._waiting: asyncio.Task[Event] | None = None  # a connect, receive or wait that may be interrupted
@@ -178,8 +179,9 @@ class BridgeRunner:
                 self._next = action
             elif self._waiting is not None:
                 self._waiting.cancel()
-        if self.machine.state is not self._state:
-            self._state = self.machine.state
+        state, error = self.machine.state, self.machine.last_error
+        if state is not self._state or (self.machine.phase is Phase.WAITING and error != self._error):
+            self._state, self._error = state, error
             self._on_change(self.machine)
 
     async def _event_of(self, action: Action) -> Event:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from spanwire.bridges.files.bridge_beans import has_bridge_beans, read_bridge_beans
-from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality, RetryPolicy
+from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, ConnectionFactory, Quality, RetryPolicy
 from spanwire.bridges.model.steps import AppendMessageId, DropTemporaryReplyTo
 from spanwire.cli.bridges.bridge import run
 from spanwire.documents.xml import read_xml
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
 from spanwire.service.config.reading import read_configuration
 
 ENVIRONMENT: Final = """<map>
@@ -190,9 +192,37 @@ def test_a_bean_of_the_factory_or_destination_itself_may_stand_in_place_of_a_loo
     )
 
 
+def test_a_factory_with_tls_keeps_its_stores_and_a_word_without_effect_is_a_warning() -> None:
+    more = """<bean id="own" class="org.apache.activemq.ActiveMQSslConnectionFactory">
+      <constructor-arg value="u"/><constructor-arg value="p"/><constructor-arg value="ssl://own:1"/>
+      <property name="trustStore" value="t.p12"/><property name="trustStorePassword" value="tp"/>
+      <property name="keyStore" value="k.p12"/><property name="keyStorePassword" value="kp"/>
+      <property name="useAsyncSend" value="true"/></bean>"""
+    bridge, warnings = read(beans(REFERENCES.replace('ref="near"', 'ref="own"'), more=more))
+    assert bridge.source.factory == ConnectionFactory(
+        "ssl://own:1", "u", Secret("p"), "t.p12", Secret("tp"), "k.p12", Secret("kp")
+    )
+    assert warnings == [
+        "useAsyncSend of org.apache.activemq.ActiveMQSslConnectionFactory has no effect: the bridge decides how it "
+        "receives and sends"
+    ]
+
+
+def test_arguments_with_an_index_stand_in_any_order() -> None:
+    numbered = [
+        argument.replace("<constructor-arg", f'<constructor-arg index="{index}"')
+        for index, argument in enumerate(re.findall(r"<constructor-arg.*?/>(?:</constructor-arg>)?", CONSTRUCTED))
+    ]
+    assert len(numbered) == 17
+    assert read(beans("".join(reversed(numbered)))) == read(beans(CONSTRUCTED))
+
+
 @pytest.mark.parametrize(
     ("bridge", "words"),
     [
+        (CONSTRUCTED.replace("<constructor-arg", '<constructor-arg index="x"', 1), "index of <constructor-arg> is 'x'"),
+        (CONSTRUCTED.replace("<constructor-arg", '<constructor-arg index="1"', 1), "write 0 to 16, each once"),
+        (CONSTRUCTED.replace("<constructor-arg", '<constructor-arg name="selector"', 1), "write index, or properties"),
         (NULL, "b.xml:12: JMSBridgeImpl has 1 arguments here; its constructors have 17 or 19"),
         ("", "needs sourceConnectionFactory"),
         (REFERENCES.replace('ref="in"', 'ref="inn"'), "there is no bean 'inn'; did you mean"),

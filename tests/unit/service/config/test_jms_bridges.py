@@ -132,12 +132,61 @@ def test_a_durable_bridge_has_the_client_id_of_its_connector_and_others_add_thei
     ("client", "words"),
     [
         ("", "consumerName of <inboundTopicBridge> needs outboundClientId of the connector"),
-        ('outboundClientId="c"', "a second bridge with consumerName under the client id 'c' is not supported"),
+        ('outboundClientId="c"', "a second bridge has the consumerName 's' under the client id 'c'; names must differ"),
     ],
 )
 def test_durable_bridges_that_cannot_work_are_refused(client: str, words: str) -> None:
     bridge = inbound('inboundTopicName="T" consumerName="s"', "Topic")
-    assert words in refusal(element(f"{TOPICS} {client}", bridge, bridge.replace('"s"', '"t"')))
+    assert words in refusal(element(f"{TOPICS} {client}", bridge, bridge.replace('"T"', '"U"')))
+
+
+def test_durable_bridges_of_a_connector_have_its_client_id_with_names_of_their_own() -> None:
+    bridge = inbound('inboundTopicName="T" consumerName="s"', "Topic")
+    connector = element(f'{TOPICS} outboundClientId="c"', bridge, bridge.replace('"s"', '"t"'))
+    assert [(one.source.client_id, one.source.subscription) for one in configuration(connector).bridges] == [
+        ("c", "s"),
+        ("c", "t"),
+    ]
+    java = f'<bean id="far" class="{MQ.replace("Queue", "Topic")}"/>'
+    assert "a second bridge with consumerName under the client id 'c' of a provider in Java" in refusal(connector, java)
+
+
+MADE: Final = '<bean id="made" factory-bean="far" factory-method="{}">{}</bean>'
+OPENED: Final = (
+    '<bean id="made" class="org.apache.activemq.ActiveMQConnection" factory-method="makeConnection">{}</bean>'
+)
+LOGIN: Final = '<constructor-arg value="u"/><constructor-arg value="p"/>'
+
+
+@pytest.mark.parametrize(
+    ("bean", "user"),
+    [
+        (MADE.format("createConnection", ""), "f"),
+        (MADE.format("createQueueConnection", LOGIN), "u"),
+        (OPENED.format('<constructor-arg value="tcp://far:1"/>'), None),
+        (OPENED.format(LOGIN + '<constructor-arg value="tcp://far:1"/>'), "u"),
+    ],
+)
+def test_a_ready_connection_is_that_of_its_factory(bean: str, user: str | None) -> None:
+    far = REMOTE.format(URL + '<property name="userName" value="f"/>')
+    beans = far + bean if "factory-bean" in bean else bean
+    head = 'jmsQueueConnector outboundQueueConnection="#made"'
+    factory = only(element(head, inbound('inboundQueueName="A"')), beans).source.factory
+    assert (factory.url, factory.user_name) == ("tcp://far:1", user)
+    assert user != "u" or (factory.password is not None and factory.password.reveal() == "p")
+
+
+def test_a_ready_connection_comes_before_a_factory() -> None:
+    other = '<bean id="other" class="org.apache.activemq.ActiveMQConnectionFactory"/>'
+    head = 'jmsQueueConnector outboundQueueConnection="#made" outboundQueueConnectionFactory="#other"'
+    connector = element(head, inbound('inboundQueueName="A"'))
+    found = configuration(connector, FACTORY + other + MADE.format("createConnection", ""))
+    assert found.bridges[0].source.factory.url == "tcp://far:1"
+    assert "outboundQueueConnectionFactory has no effect beside outboundQueueConnection" in found.warnings[0]
+    local = '<localQueueConnection><bean factory-bean="far" factory-method="createConnection"/></localQueueConnection>'
+    assert only(element(QUEUES, local, inbound('inboundQueueName="A" localQueueName="B"'))).target.factory.url == (
+        "tcp://far:1"
+    )
 
 
 def test_a_connector_says_how_many_reply_destinations_are_represented() -> None:
@@ -246,6 +295,21 @@ def test_a_connector_without_bridges_does_nothing() -> None:
             ),
             '<bean id="jndi" class="org.springframework.jndi.JndiTemplate"/>',
             "the JNDI environment has no java.naming.factory.initial; known are org.apache.activemq.jndi",
+        ),
+        (
+            element('jmsQueueConnector outboundQueueConnection="#made"', inbound('inboundQueueName="A"')),
+            FACTORY,
+            "unknown bean of outboundQueueConnection in <jmsQueueConnector>: 'made'",
+        ),
+        (
+            element('jmsQueueConnector outboundQueueConnection="#made"', inbound('inboundQueueName="A"')),
+            FACTORY + MADE.format("createSession", ""),
+            'write factory-bean="…" factory-method="createConnection", or a bean of the connection factory',
+        ),
+        (
+            element('jmsQueueConnector outboundQueueConnection="made"', inbound('inboundQueueName="A"')),
+            "",
+            "outboundQueueConnection of <jmsQueueConnector> is not supported (it asks for connections that no bean",
         ),
         (
             element(f'{QUEUES} inboundMessageConvertor="#conv"'),

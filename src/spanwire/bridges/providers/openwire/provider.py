@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import ProviderDescription
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, XaSource, XaTarget
 from spanwire.bridges.providers.openwire.connecting import bridge_url, close, connect
+from spanwire.bridges.providers.openwire.durable_sources import DurableSource, shared_connection
 from spanwire.bridges.providers.openwire.parties import (
     OpenWireSource,
     OpenWireTarget,
@@ -15,7 +17,7 @@ from spanwire.bridges.providers.openwire.parties import (
     consume,
 )
 from spanwire.bridges.providers.openwire.xa_parties import OpenWireXaSource, OpenWireXaTarget
-from spanwire.model.errors import ConfigurationError
+from spanwire.model.errors import ConfigurationError, JmsError
 
 DESCRIPTION: Final = ProviderDescription(
     name="openwire",
@@ -57,7 +59,9 @@ class OpenWireProvider:
             raise ConfigurationError(f"{target.destination} is a pattern, and a target is one queue or topic")
 
     async def open_source(self, source: Source, credit: int) -> MessageSource:
-        """Connect and consume."""
+        """Connect and consume; durable subscriptions of one client id share a connection."""
+        if source.subscription is not None:
+            return await _open_durable_source(source, credit)
         connection = await connect(source.factory, source.client_id)
         try:
             consumer = await consume(connection.session("client"), source, credit)
@@ -104,3 +108,20 @@ class OpenWireProvider:
             await close(connection)
             raise
         return OpenWireXaTarget(connection, session, producer)
+
+
+async def _open_durable_source(source: Source, credit: int) -> MessageSource:
+    shared = shared_connection(source.factory, source.client_id)
+    try:
+        connection = await shared.opened()
+        session = connection.session("client")
+        try:
+            consumer = await consume(session, source, credit)
+        except BaseException:
+            with contextlib.suppress(JmsError):
+                await session.close()
+            raise
+    except BaseException:
+        await shared.release()
+        raise
+    return DurableSource(connection, session, consumer, shared)

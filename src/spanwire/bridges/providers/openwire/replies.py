@@ -49,12 +49,14 @@ class ReplySender:
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Final[Connection] = connection
+        self._session: Session | None = None
         self._producer: Producer | None = None
 
     async def send(self, message: BridgeMessage, destination: Destination) -> None:
         """Send a reply, and wait for the response of the broker."""
         if self._producer is None:
-            self._producer = await self._connection.session("auto").create_producer()
+            self._session = self._session or self._connection.session("auto")
+            self._producer = await self._session.create_producer()
         shared = self._connection.shared
         async with shared.ready():
             await shared.wait_writable(None)
@@ -62,3 +64,8 @@ class ReplySender:
             request = self._producer.core.send(outgoing_message(message, destination), True, wall_ms)
             if request is not None:
                 await shared.answer(request)
+
+    async def close(self) -> None:
+        """Close the session, which a connection with other users would keep."""
+        if self._session is not None:
+            await self._session.close()

@@ -125,7 +125,7 @@ class BridgeInterpreter:
         self._broker_name: Final = broker_name
         self._bridges: Final[dict[str, BridgeDefinition]] = {}
         self._connectors: Final[set[str]] = set()
-        self._durable_clients: Final[set[tuple[str, str]]] = set()  # broker and client id
+        self._subscriptions: Final[dict[tuple[str, str], set[str]]] = {}  # names by broker and client id
 
     def bridges(self, groups: list[Element]) -> tuple[BridgeDefinition, ...]:
         """Return the bridges of all connectors; faults are in the findings."""
@@ -349,7 +349,7 @@ class BridgeInterpreter:
             return
         name = self._bridge_name(bridge, f"{connector}.{direction}.{remote.name}")
         consumer = settings.text("consumerName")
-        client = self._client_id(bridge, name, direction, sides, consumer is not None)
+        client = self._client_id(bridge, name, direction, sides, consumer)
         source_side, target_side = (sides.remote, sides.local) if is_inbound else (sides.local, sides.remote)
         source_name, target_name = (remote, local or remote) if is_inbound else (local or remote, remote)
         definition = BridgeDefinition(
@@ -374,30 +374,35 @@ class BridgeInterpreter:
             name = f"{default}-{number}"
         return name
 
-    def _client_id(self, bridge: Element, name: str, direction: str, sides: Sides, is_durable: bool) -> str | None:
+    def _client_id(self, bridge: Element, name: str, direction: str, sides: Sides, consumer: str | None) -> str | None:
         """Return the client id of the connection of a bridge to its source.
 
-        A broker accepts a client id once, and each bridge has its own connection. So the id of the connector is for a
-        durable subscription, which belongs to the id, and the other bridges add their name.
+        The id of the connector is for its durable subscriptions, which belong to the id and share a connection. A
+        broker accepts a client id once, so the other bridges, with connections of their own, add their name.
         """
         client = sides.remote_client if direction == "inbound" else sides.local_client
         if client is None:
-            if is_durable:
+            if consumer is not None:
                 word = "outboundClientId" if direction == "inbound" else "localClientId"
                 self._findings.error(bridge.line, f"consumerName of <{bridge.name}> needs {word} of the connector")
             return None
-        if not is_durable:
+        if consumer is None:
             return f"{client}-{name}"
-        side = sides.remote if direction == "inbound" else sides.local
-        key = (side.factory.url, client)
-        if key in self._durable_clients:
+        factory = (sides.remote if direction == "inbound" else sides.local).factory
+        names = self._subscriptions.setdefault((factory.url, client), set())
+        if consumer in names:
+            self._findings.error(
+                bridge.line,
+                f"a second bridge has the consumerName {consumer!r} under the client id {client!r}; names must differ",
+            )
+        elif names and factory.provider == JVM:
             self._findings.not_yet(
                 bridge.line,
-                f"a second bridge with consumerName under the client id {client!r}",
+                f"a second bridge with consumerName under the client id {client!r} of a provider in Java",
                 "several durable subscriptions of one client id",
                 "put the bridge into a connector of its own with another client id",
             )
-        self._durable_clients.add(key)
+        names.add(consumer)
         return client
 
     def _selector(self, bridge: Element) -> str | None:

@@ -25,9 +25,24 @@ FACTORY_REFERENCES: Final = (
     "localQueueConnectionFactory",
     "localTopicConnectionFactory",
 )
+CONNECTION_REFERENCES: Final = {
+    name: f"{name}Factory"
+    for name in (
+        "outboundQueueConnection",
+        "outboundTopicConnection",
+        "localQueueConnection",
+        "localTopicConnection",
+    )
+}
+CONNECTION_METHOD: Final = re.compile(r"create(?:Queue|Topic|XA|XAQueue|XATopic)?Connection")  # of a factory
+CONNECTION_CLASS: Final = re.compile(r"org\.apache\.activemq\.ActiveMQ(?:Ssl|XA)?Connection")
+CONNECTION_ADVICE: Final = (
+    'write factory-bean="…" factory-method="createConnection", or a bean of the connection factory and refer to it'
+)
 CONVERTOR_REFERENCES: Final = ("inboundMessageConvertor", "outboundMessageConvertor")
 POLICY_REFERENCE: Final = "reconnectionPolicy"
 DIRECTORY_REFERENCES: Final = ("jndiLocalTemplate", "jndiOutboundTemplate")
+REFERENCES: Final = (*CONNECTION_REFERENCES, *FACTORY_REFERENCES, *DIRECTORY_REFERENCES, POLICY_REFERENCE)
 PROPERTIES: Final = "http://www.springframework.org/schema/p"  # properties as attributes: p:brokerURL="…"
 FACTORY_ELEMENTS: Final = ("connectionFactory", "xaConnectionFactory")
 POOL_ELEMENTS: Final = ("pooledConnectionFactory", "xaPooledConnectionFactory")
@@ -92,6 +107,8 @@ class BridgeBeans:
 
     def _is_complete(self, connector: Element) -> bool:
         is_complete = True
+        for name, factory in CONNECTION_REFERENCES.items():
+            is_complete = self._has_connection(connector, name, factory) and is_complete
         for name in FACTORY_REFERENCES:
             is_complete = self._has_factory(connector, name) and is_complete
         policy = self._taken(connector, POLICY_REFERENCE)
@@ -114,6 +131,41 @@ class BridgeBeans:
             if template is not None:
                 connector.children.append(template)
         return is_complete and not self._has_unknown(connector)
+
+    def _has_connection(self, connector: Element, name: str, factory: str) -> bool:
+        """Let the factory of a connection stand for the connection; return False if there is an obstacle.
+
+        The arguments of the method are the login, in place of that of the connector.
+        """
+        bean = self._taken(connector, name)
+        if bean is None:
+            return True
+        maker, method = bean.attributes.get("factory-bean"), bean.value("factory-method") or ""
+        arguments = [child for child in bean.children if child.name == "constructor-arg"]
+        if maker is not None and CONNECTION_METHOD.fullmatch(method) is not None and len(arguments) in (0, 2):
+            self._leave_out(connector, factory, name)
+            side = "local" if name.startswith("local") else "outbound"
+            for word, argument in zip(("Username", "Password"), arguments, strict=False):
+                connector.attributes[f"{side}{word}"] = _value(argument)
+            connector.attributes[factory] = Attribute(f"#{maker.value.strip()}", maker.line)
+            return True
+        if CONNECTION_CLASS.fullmatch(bean.value("class") or "") is not None and len(arguments) in CONSTRUCTORS:
+            self._leave_out(connector, factory, name)
+            class_name = {"class": Attribute("org.apache.activemq.ActiveMQConnectionFactory", bean.line)}
+            made = Element("bean", bean.line, attributes=class_name, children=arguments)
+            connector.children.append(Element(factory, bean.line, children=[made]))
+            return True
+        self._findings.not_yet(bean.line, f"{name} by {_shown(bean)}", advice=CONNECTION_ADVICE)
+        return False
+
+    def _leave_out(self, connector: Element, factory: str, connection: str) -> None:
+        """Leave out the factory beside a connection."""
+        if factory not in connector.attributes and connector.child(factory) is None:
+            return
+        self._findings.warn(connector.line, f"{factory} has no effect beside {connection}")
+        self._taken(connector, factory)
+        connector.attributes.pop(factory, None)
+        connector.children[:] = [child for child in connector.children if child.name != factory]
 
     def _has_factory(self, connector: Element, name: str) -> bool:
         """Insert the factory of a reference; return False if there is an obstacle."""
@@ -140,7 +192,7 @@ class BridgeBeans:
         unknown = [
             (name, attribute)
             for name, attribute in connector.attributes.items()
-            if name in (*FACTORY_REFERENCES, *DIRECTORY_REFERENCES, POLICY_REFERENCE) and attribute.value[:1] == "#"
+            if name in REFERENCES and attribute.value[:1] == "#"
         ]
         for name, attribute in unknown:
             word = f"bean of {name} in <{connector.name}>:"

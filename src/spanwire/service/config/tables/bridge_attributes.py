@@ -11,6 +11,7 @@ from typing import Final
 from spanwire.service.config.tables.handling import NO_EFFECT, WIRED, YES, Rule, Words, all_of, later
 
 FACTORY_ADVICE: Final = "write a bean of org.apache.activemq.ActiveMQConnectionFactory and refer to it, remove it"
+NO_CONNECTION: Final = later("connections that no bean of a factory makes", FACTORY_ADVICE)
 FACTORY_SETTINGS: Final = "brokerURL userName password trustStore trustStorePassword keyStore keyStorePassword"
 OF_THE_BRIDGE: Final = Rule(NO_EFFECT, note="the bridge decides how it receives and sends")
 FACTORY: Final = Words(
@@ -51,7 +52,10 @@ def _connector(kind: str) -> Words:
             **all_of(YES, "outboundPassword inboundMessageConvertor outboundMessageConvertor"),
             **all_of(YES, f"localConnectionFactoryName outbound{kind}ConnectionFactoryName"),
             "preferJndiDestinationLookup": YES,
-            **all_of(later("connections as beans", FACTORY_ADVICE), f"local{kind}Connection outbound{kind}Connection"),
+            **all_of(
+                later("connections that no bean of a factory makes", FACTORY_ADVICE),
+                f"local{kind}Connection outbound{kind}Connection",
+            ),
             "replyToDestinationCacheSize": YES,
         },
         children={

@@ -1,0 +1,101 @@
+"""Durable subscriptions of one client id, which share a connection.
+
+A broker accepts a client id once, and a durable subscription belongs to its client id. So the bridges of one process
+with the same broker, login and client id have one connection with a session for each bridge, as the bridges of one
+connector have in ActiveMQ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from spanwire.bridges.model.definition import ConnectionFactory
+from spanwire.bridges.providers.openwire.connecting import close, connect
+from spanwire.bridges.providers.openwire.parties import OpenWireSource
+from spanwire.client.aio.connection import Connection
+from spanwire.client.aio.consumer import Consumer
+from spanwire.client.aio.session import Session
+from spanwire.model.errors import JmsError
+
+Key = tuple[ConnectionFactory, str | None]  # broker and login, with the client id
+Pool = dict[Key, "SharedConnection"]
+
+
+class SharedConnection:
+    """A connection that its last user closes."""
+
+    def __init__(self, pool: Pool, key: Key) -> None:
+        self._pool: Final[Pool] = pool
+        self._key: Final[Key] = key
+        self._connection: Connection | None = None
+        self._users = 0
+        self._lock: Final = asyncio.Lock()  # one opens or closes, and others wait
+
+    @property
+    def is_lost(self) -> bool:
+        """True after the loss of the connection; the next user needs another one."""
+        if self._connection is None:
+            return False
+        try:
+            self._connection.shared.check()
+        except JmsError:
+            return True
+        return False
+
+    async def opened(self) -> Connection:
+        """Count a user, and return the open connection.
+
+        Raises:
+            JmsError: the broker is not reachable, or refuses. The user counts until `release` all the same.
+        """
+        self._users += 1
+        async with self._lock:
+            if self._connection is None:
+                self._connection = await connect(*self._key)
+            return self._connection
+
+    async def release(self) -> None:
+        """End the use. A user who comes while the last one leaves waits for the end of the connection."""
+        self._users -= 1
+        async with self._lock:
+            if self._users > 0:
+                return
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await close(connection)
+            if self._users == 0 and self._pool.get(self._key) is self:
+                del self._pool[self._key]
+
+
+_POOLS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Pool]] = WeakKeyDictionary()
+
+
+def shared_connection(factory: ConnectionFactory, client_id: str | None) -> SharedConnection:
+    """Return the connection of a client id in this event loop, or a new one in place of a lost one."""
+    pool = _POOLS.setdefault(asyncio.get_running_loop(), {})
+    key = (factory, client_id)
+    found = pool.get(key)
+    if found is None or found.is_lost:
+        found = pool[key] = SharedConnection(pool, key)
+    return found
+
+
+class DurableSource(OpenWireSource):
+    """The consumer of a durable subscription, with a session of its own."""
+
+    def __init__(self, connection: Connection, session: Session, consumer: Consumer, shared: SharedConnection) -> None:
+        super().__init__(connection, consumer)
+        self._session: Final[Session] = session
+        self._shared: Final[SharedConnection] = shared
+
+    async def close(self) -> None:
+        """Close the session, so that unacknowledged messages return to the subscription, and leave the connection."""
+        try:
+            with contextlib.suppress(JmsError):
+                await self._replies.close()
+                await self._session.close()
+        finally:
+            await self._shared.release()
