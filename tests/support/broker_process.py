@@ -84,7 +84,7 @@ class BrokerProcess:
         """
         self.directory: Final = directory
         self.name: Final = name
-        self.inside: Final = inside
+        self.inside = inside  # a test may change it between two starts
         self.attributes: Final = f" {attributes}" if attributes else ""
         self.connectors: Final = f"?{connectors}" if connectors else ""
         self.log: Final[list[str]] = []  # every line the broker has printed, over all its starts
