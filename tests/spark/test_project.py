@@ -60,17 +60,19 @@ def test_the_targets_of_a_new_project_do_what_they_say(project: Path, spanwire: 
     make(project, "send", spanwire)
     make(project, "drain", spanwire)
     assert len(take_all(url, f"{queue}.SMALL")) == 3
-    running = subprocess.Popen(
-        ["make", "run"], cwd=project, env=environment(spanwire), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, start_new_session=True,
-    )  # fmt: skip
+    log = project / "run.log"
+    with log.open("wb") as output:
+        running = subprocess.Popen(
+            ["make", "run"], cwd=project, env=environment(spanwire), stdout=output, stderr=output,
+            start_new_session=True,
+        )  # fmt: skip
     try:
         make(project, "send", spanwire)
         deadline = time.monotonic() + TIMEOUT_S
         found = 0
         while found < 3 and running.poll() is None and time.monotonic() < deadline:  # Spark starts meanwhile
             found += len(take(url, f"{queue}.SMALL", 3 - found))
-        assert found == 3
+        assert found == 3, log.read_text()
         while f"{NAME}: running" not in make(project, "status", spanwire):
             assert time.monotonic() < deadline
             time.sleep(1)
@@ -79,5 +81,5 @@ def test_the_targets_of_a_new_project_do_what_they_say(project: Path, spanwire: 
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
-        output, _ = running.communicate()
-    assert pq.read_table(project / f"data/{NAME}").num_rows == 6, output
+            running.wait()
+    assert pq.read_table(project / f"data/{NAME}").num_rows == 6, log.read_text()

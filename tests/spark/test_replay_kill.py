@@ -26,6 +26,7 @@ from tests.support.queues import numbered, send, take, take_all
 
 TOTAL: Final = 1200
 RATE: Final = 400  # messages per second: twelve batches
+LISTED: Final = "queue://LISTED"
 TIMEOUT_S: Final = 120
 
 
@@ -66,10 +67,11 @@ def test_a_replay_killed_in_the_middle_goes_on_and_doubles_nothing(url: str, tmp
 
 
 def replays(broker: BrokerProcess, state: str) -> list[dict[str, object]]:
-    """The replays among the tasks of a broker that are in a state."""
+    """The replays into `LISTED` among the tasks of a broker that are in a state. Killed ones of others stay a while."""
     rows = ControlClient(broker.directory / "data", TIMEOUT_S).ask("tasks")
     assert isinstance(rows, list)
-    return [row for row in rows if row["operation"] == "replay" and row["state"] == state]
+    replays = [row for row in rows if row["operation"] == "replay" and row["target"] == LISTED]
+    return [row for row in replays if row["state"] == state]
 
 
 @pytest.mark.long
@@ -80,7 +82,7 @@ def test_a_replay_is_a_task_of_the_broker_that_can_be_cancelled_and_goes_on(
     url, archive = spanwire.openwire_uri(), tmp_path / "listed"
     send(url, "REPLAYED", numbered(TOTAL))
     kept(url, archive)
-    command = [*COMMAND, "pipeline", "replay", str(archive), "--url", url, "--to", "queue://LISTED"]
+    command = [*COMMAND, "pipeline", "replay", str(archive), "--url", url, "--to", LISTED]
     replay = subprocess.Popen([*command, "--rate", "40", "--json"], stdout=subprocess.PIPE, text=True)
     assert replay.stdout is not None
     json.loads(replay.stdout.readline())
@@ -89,7 +91,7 @@ def test_a_replay_is_a_task_of_the_broker_that_can_be_cancelled_and_goes_on(
         assert time.monotonic() < deadline
         time.sleep(0.2)
     (task,) = found
-    assert (task["sources"], task["target"], task["total"]) == (str(archive), "queue://LISTED", TOTAL)
+    assert (task["sources"], task["target"], task["total"]) == (str(archive), LISTED, TOTAL)
     ControlClient(spanwire.directory / "data", TIMEOUT_S).ask("task-cancel", id=task["id"])
     out, _ = replay.communicate(timeout=TIMEOUT_S)
     assert "the same command goes on" in out.splitlines()[-1]
