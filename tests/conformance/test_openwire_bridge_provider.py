@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -12,6 +13,7 @@ from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.ports import Provider
 from spanwire.bridges.providers.openwire.provider import OpenWireProvider
 from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.errors import AuthenticationError
 from spanwire.testing import Broker
 from tests.conformance.bridge_providers import (
     ALL_HEADERS,
@@ -25,6 +27,25 @@ from tests.conformance.bridge_providers import (
     UnlimitedBatchConformance,
     take,
 )
+
+LOCKED: Final = """\
+<broker xmlns="http://activemq.apache.org/schema/core">
+  <plugins><simpleAuthenticationPlugin><users>
+    <authenticationUser username="u" password="p" groups="g"/>
+  </users></simpleAuthenticationPlugin></plugins>
+  <transportConnectors><transportConnector uri="tcp://127.0.0.1:0"/></transportConnectors>
+</broker>
+"""
+
+
+def test_a_refused_login_names_the_broker_without_the_password() -> None:
+    async def scenario(url: str) -> None:
+        factory = ConnectionFactory(f"{url}?jms.password=canary", "u")
+        with pytest.raises(AuthenticationError, match=r"^tcp://127.0.0.1:\d+\?…: User name .u. or password is invalid"):
+            await OpenWireProvider().open_target(Target(factory, TARGET))
+
+    with Broker(LOCKED) as broker:
+        asyncio.run(scenario(broker.url))
 
 
 class SpanwireDriver:

@@ -21,6 +21,7 @@ from typing import Final
 from urllib.parse import unquote_plus
 
 from spanwire.client.addressing.address import parse_url
+from spanwire.documents.spelling import closest, suggestion
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import (
     COMMON,
@@ -38,9 +39,9 @@ from spanwire.pipeline.options import (
 from spanwire.routes import consumers, providers
 from spanwire.routes.consumers import ONE, read_consumers
 from spanwire.routes.direct import DIRECT
-from spanwire.routes.masking import mask
+from spanwire.routes.masking import mask, shown_name
 from spanwire.routes.model import BROKER, COMPONENT, FORMAT, PROVIDER, Endpoint
-from spanwire.routes.readers.nodes import Location
+from spanwire.routes.readers.nodes import MAX_SHOWN, Location
 from spanwire.tls.context import client_context
 
 FILE_FORMATS: Final = ("parquet", "csv", "json", "orc", "text")
@@ -213,8 +214,19 @@ class EndpointReader:
                 f"{scheme}: is a queue in the memory of Camel, which loses its messages at a crash; write direct:, or "
                 "a queue of a broker"
             )
-        known = [*self._brokers, *BUILT_IN_BROKERS, *COMPONENTS, *FILE_FORMATS, JDBC, ANY_FORMAT]
-        raise location.unknown("endpoint scheme", scheme, known)
+        raise self._unknown(scheme, location)
+
+    def _unknown(self, scheme: str, location: Location) -> ConfigurationError:
+        """Return the error about an unknown scheme; a similar name of a broker comes before similar formats."""
+        schemes = [*self._brokers, *BUILT_IN_BROKERS, *COMPONENTS, *FILE_FORMATS, JDBC, ANY_FORMAT]
+        near = closest(scheme, self._brokers) or closest(scheme, schemes)
+        if near is not None:
+            return location.unknown("endpoint scheme", scheme, [near])
+        shown = shown_name(scheme)[:MAX_SHOWN]
+        return location.error(
+            f"there is no endpoint scheme {shown!r}{suggestion(shown, schemes)}; for a broker write --broker "
+            f"{shown}=URL, or name it in brokers of the file"
+        )
 
     def _jdbc(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:
         if "dbtable" not in parameters:

@@ -185,7 +185,9 @@ class _Parser:
                 count += 1
                 routes += self._routes_of(name, entry.value, f"{self._host.prefix}route{count}", dead_letters)
         if not routes:
-            raise Location(self._file, 1).error("there is no route" + (" with autoStartup" if count else ""))
+            raise Location(self._file, 1).error(
+                "there is no route with autoStartup" if count else "there is no route, and no bean of JMSBridgeImpl"
+            )
         if len(routes) > MAX_ROUTES:
             raise routes[MAX_ROUTES].location.error(f"more than {MAX_ROUTES} routes")
         routes = without_direct(routes)

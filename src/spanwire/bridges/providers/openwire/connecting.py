@@ -16,7 +16,7 @@ from spanwire.client.aio.connection import Connection
 from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
 from spanwire.client.protocol.connection import ClientConnection
-from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.model.errors import AuthenticationError, ConfigurationError, InvalidClientIdError, JmsError
 
 CLOSE_TIMEOUT_MS: Final = 2_000  # milliseconds; a broker that is silent must not hold up the next attempt
 
@@ -30,7 +30,10 @@ async def connect(factory: ConnectionFactory, client_id: str | None = None) -> C
     """
     machine = Machine()
     shared = CoreConnection(ClientConnection(bridge_url(factory, client_id), machine), machine, tls_settings(factory))
-    await shared.open()
+    try:
+        await shared.open()
+    except (AuthenticationError, InvalidClientIdError) as error:  # the broker's text does not name the broker
+        raise type(error)(f"{redacted(factory.url)}: {error}") from None
     return Connection(shared)
 
 
