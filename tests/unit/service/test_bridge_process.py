@@ -82,6 +82,40 @@ def test_a_row_has_what_the_child_reports(caplog: pytest.LogCaptureFixture, tmp_
     assert "has ended" not in caplog.text
 
 
+def test_a_bridge_is_starting_until_the_child_reports_it_and_stopped_with_the_child() -> None:
+    async def scenario() -> None:
+        process = process_of(ENDS, None)
+        process.start(connectors(listening("127.0.0.1")))
+        assert states(process) == ["starting"]
+        assert process.take(bridge("at-once"))["state"] == "starting"
+        assert process.take(replace(bridge("later"), auto_start=False))["state"] == "paused"
+        await reported(process)
+        assert process.take(bridge("now"))["state"] == "starting"
+        assert states(process) == ["running", "starting", "paused", "starting"]
+        await process.stop()
+        assert "starting" not in states(process)
+
+    asyncio.run(scenario())
+
+
+def test_a_bridge_that_was_never_reported_is_stopped_while_no_child_runs() -> None:
+    async def scenario() -> None:
+        command = [sys.executable, "-c", "import sys; sys.exit('broken')"]
+        process = BridgeChildProcess([bridge()], None, command=command, stop_s=WAIT_S)
+        process.start(connectors(listening("127.0.0.1")))
+        assert states(process) == ["starting"]
+        async with asyncio.timeout(WAIT_S):
+            while states(process) != ["stopped"]:
+                await asyncio.sleep(0.01)
+        await process.stop()
+
+    asyncio.run(scenario())
+
+
+def states(process: BridgeChildProcess) -> list[object]:
+    return [row["state"] for row in process.rows()]
+
+
 def test_the_lines_of_the_childs_log_stand_in_the_brokers(caplog: pytest.LogCaptureFixture) -> None:
     class Line(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

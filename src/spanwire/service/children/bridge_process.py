@@ -57,6 +57,7 @@ MAX_WORDS: Final = 500  # characters of the child's last words in the log
 STATES: Final = "routes"  # directory of the groups and keys of routes
 STOPPED: Final = "stopped"
 PAUSED: Final = "paused"
+STARTING: Final = "starting"
 RUNNING: Final = "running"
 FAILED: Final = "failed"
 COUNTERS: Final = ("received", "forwarded", "batches", "dead_letters", "redelivered", "perhaps_lost", "aborted")
@@ -115,6 +116,7 @@ class BridgeChildProcess:
         self._named: list[str] = []  # messages that the child is to follow, from this turn of the loop
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
+        self._is_expected = False  # a child is being started, or runs
         self._is_stopping = False
 
     def start(self, connectors: Iterable[TransportConnector], context: BrokerContext | None = None) -> None:
@@ -138,6 +140,7 @@ class BridgeChildProcess:
             self._deploying = asyncio.get_running_loop().create_task(self._deployments.watch())
 
     def _supervise(self) -> None:
+        self._is_expected = True  # rows of this turn say so
         supervision = Supervision("the process of the bridges", self._run)
         self._task = asyncio.get_running_loop().create_task(supervision.supervise())
 
@@ -222,6 +225,7 @@ class BridgeChildProcess:
             deploying.cancel()
             await asyncio.gather(deploying, return_exceptions=True)
         task, self._task = self._task, None
+        self._is_expected = False
         if task is None:
             return
         task.cancel()
@@ -240,7 +244,7 @@ class BridgeChildProcess:
 
     def _row(self, definition: Definition) -> dict[str, object]:
         report = self._reports.get(definition.name, {})
-        state = report.get("state", PAUSED if definition.name in self._resting() else STOPPED)
+        state = report.get("state") or self._unreported_state(definition)
         source, target = _ends(definition)
         return {
             "name": definition.name,
@@ -256,6 +260,13 @@ class BridgeChildProcess:
             "lag_s": report.get("lag_ms", 0) / 1000,
             "last_error": report.get("last_error", self._obstacle if uses_this_broker(definition) else None),
         }
+
+    def _unreported_state(self, definition: Definition) -> str:
+        """Return the state of a bridge of which the child has said nothing so far."""
+        if definition.name in self._resting():
+            return PAUSED
+        is_able = self._url is not None or not uses_this_broker(definition)
+        return STARTING if self._is_expected and is_able else STOPPED
 
     async def command(self, action: str, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         """Pause, resume or restart bridges; return the rows from before.
@@ -349,6 +360,13 @@ class BridgeChildProcess:
 
     async def _run(self) -> str:
         """Run the child to the end. Returns the exit status as a text."""
+        self._is_expected = True
+        try:
+            return await self._run_child()
+        finally:
+            self._is_expected = False
+
+    async def _run_child(self) -> str:
         try:
             self._reached(self._able())
         except ConfigurationError as error:

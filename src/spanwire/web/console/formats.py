@@ -12,6 +12,7 @@ SIZES: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 STEP: Final = 1024
 PERIODS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 NONE: Final = "–"
+SEVERAL: Final = frozenset(",*>")  # a destination with one of these is several ones, or a pattern
 MAX_MOMENT_MS: Final = 253_402_300_799_999  # the end of the year 9999, the last that `datetime` knows
 
 
@@ -22,6 +23,11 @@ def number(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value == round(value) or abs(value) >= 100 else f"{value:,.1f}"
     return f"{value:,}"
+
+
+def counted(value: object, one: str, many: str) -> str:
+    """Return a number with the words for a single one, or with those for several and none."""
+    return f"{number(value)} {one if value == 1 else many}"
 
 
 def size(value: object) -> str:
@@ -67,6 +73,15 @@ def link(path: str, **query: object) -> str:
     """Return a path with a query; parameters without a value are left out."""
     pairs = [(name, str(value)) for name, value in query.items() if value not in (None, "")]
     return f"{path}?{urlencode(pairs, quote_via=quote, safe='', errors='surrogatepass')}" if pairs else path
+
+
+def destination_link(name: object) -> str:
+    """Return the path of the page of a destination; empty for a pattern, for several ones, and for none."""
+    scheme, _, rest = str(name).partition("://")
+    kind = scheme.removeprefix("temp-")
+    if kind not in ("queue", "topic") or not rest or SEVERAL.intersection(rest):
+        return ""
+    return link(f"/admin/{kind}", name=name)
 
 
 def short_name(destination: object) -> str:

@@ -78,13 +78,16 @@ def environment() -> Environment:
     )
     made.filters.update(
         number=formats.number,
+        counted=formats.counted,
         size=formats.size,
         duration=formats.duration,
         moment=formats.moment,
         yes_or_no=formats.yes_or_no,
         short_name=formats.short_name,
     )
-    made.globals.update(link=formats.link, asset=asset, version=__version__, Role=Role)
+    made.globals.update(
+        link=formats.link, destination_link=formats.destination_link, asset=asset, version=__version__, Role=Role
+    )
     return made
 
 

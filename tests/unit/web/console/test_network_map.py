@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -186,6 +187,18 @@ def test_a_large_network_is_drawn_as_clusters_that_open_around_a_broker() -> Non
     around = layout(network, "b0500")
     assert (around.is_clustered, len(around.places), around.beyond) == (False, MOST_DRAWN, 1_000 - MOST_DRAWN)
     assert {"b0499", "b0500", "b0501"} <= {one.name for one in around.places}
+
+
+def test_the_broker_that_a_map_is_about_is_marked_for_the_middle_of_a_narrow_window() -> None:
+    rows = [told("own", link_to("b"), link_to("c")), told("b"), told("c")]
+    assert middles(page_of(*rows)) == ["own"]
+    assert middles(page_of(*rows, path="/admin/network-map?around=b")) == ["b"]
+    many = [told(f"b{number}", link_to(f"b{(number + 1) % 150}")) for number in range(150)]
+    assert len(middles(page_of(*many))) == 1  # the cluster of this broker
+
+
+def middles(text: str) -> list[str]:
+    return re.findall(r" data-middle><title>([^<]+)</title>", text)
 
 
 def test_a_map_has_a_limit_and_counts_the_others() -> None:

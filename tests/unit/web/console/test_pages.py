@@ -7,7 +7,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from spanwire.web.console.assets import NAMES, asset
+from spanwire.web.console.assets import NAMES, asset, contents
 from spanwire.web.console.pages.list_pages import style_of
 from spanwire.web.console.rendering import environment
 from spanwire.web.routes import application
@@ -112,6 +112,14 @@ def test_the_overview_has_facts_figures_and_the_longest_queues() -> None:
     assert text.index(">B</a>") < text.index(">A</a>")
 
 
+def test_the_first_page_with_all_its_files_is_below_150_kib_beside_10_000_queues() -> None:
+    link = FakeBrokerLink()
+    link.answers["destinations"] = [destination(f"queue://shop.{number}.orders", number, 9) for number in range(10_000)]
+    page = logged_in(link).get("/admin", headers={"Accept-Encoding": "identity"})
+    assert len(page.content) > 5_000
+    assert len(page.content) + sum(map(len, contents().values())) < 150 * 1024
+
+
 def test_strange_content_is_refused_by_headers() -> None:
     headers = logged_in(FakeBrokerLink()).get("/admin").headers
     policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
@@ -160,7 +168,7 @@ def test_an_empty_list_says_what_to_do_next() -> None:
     link.answers["destinations"] = []
     assert "A queue comes into being" in client.get("/admin/queues").text
     other = FakeBrokerLink()
-    assert "None of 1 rows fits" in logged_in(other).get("/admin/queues?q=nothing").text
+    assert "The only row does not fit the search." in logged_in(other).get("/admin/queues?q=nothing").text
     assert "Show the first one" in logged_in(FakeBrokerLink()).get("/admin/queues?page=9").text
 
 
@@ -179,10 +187,12 @@ def test_the_page_of_a_queue_says_why_nothing_moves() -> None:
     link = FakeBrokerLink()
     link.answers["destinations"] = [
         {**destination("queue://P", 3), "paused": True}, {**destination("queue://N", 4), "consumers": 0},
+        {**destination("queue://O", 1), "consumers": 0},
     ]  # fmt: skip
     client = logged_in(link)
     assert "The dispatch is paused" in client.get("/admin/queue?name=queue://P").text
     assert "4 messages wait, and the queue has no consumer" in client.get("/admin/queue?name=queue://N").text
+    assert "1 message waits, and the queue has no consumer" in client.get("/admin/queue?name=queue://O").text
     missing = client.get("/admin/queue?name=queue://M")
     assert (missing.status_code, "there is no queue://M" in missing.text) == (404, True)
     assert missing.headers["content-type"].startswith("text/html")
@@ -253,6 +263,32 @@ def test_rows_of_queues_lead_to_their_messages_and_forms() -> None:
 )
 def test_addresses_stay_on_one_line_and_long_texts_get_room(text: str, style: str) -> None:
     assert style_of(text) == style
+
+
+@pytest.mark.parametrize("view", ["consumers", "producers"])
+def test_clients_lead_to_their_destination_and_connection(view: str) -> None:
+    link = FakeBrokerLink()
+    names = ("queue://A", "topic://T", "temp-queue://ID:1", "queue://A,queue://B", "queue://A.>")
+    row = {
+        "connection_id": "ID:c", "client_id": "shop", "remote_address": "tcp://127.0.0.1:5", "session": 1,
+        "prefetch_size": 1, "in_flight": 0, "dequeued": 0, "selector": None, "slow": False, "user_name": "u",
+        "waiting_sends": 0,
+    }  # fmt: skip
+    link.answers[view] = [
+        {**row, f"{view[:-1]}_id": f"c{number}", "destination": name} for number, name in enumerate(names)
+    ]
+    link.answers["connections"] = [{"connection_id": "ID:c", "client_id": "shop", "slow": False, "blocked": False}]
+    client = logged_in(link)
+    text = client.get(f"/admin/{view}").text
+    targets = [
+        "/admin/queue?name=queue%3A%2F%2FA", "/admin/topic?name=topic%3A%2F%2FT",
+        "/admin/queue?name=temp-queue%3A%2F%2FID%3A1",
+    ]  # fmt: skip
+    assert sorted(re.findall(r'href="(/admin/(?:queue|topic)\?[^"]*)"', text)) == sorted(targets)
+    assert ">queue://A</a>" in text  # whether it is a queue or topic is not clear from the page
+    assert text.count('<a href="/admin/connection?name=ID%3Ac">') == len(names)
+    assert set(targets) <= set(re.findall(r'href="([^"]*)"', client.get("/admin/connection?name=shop").text))
+    assert '<a href="/admin/connection?name=ID%3Ac">shop</a>' in client.get("/admin/queue?name=queue://A").text
 
 
 def test_a_selector_of_stomp_is_shown_without_its_mark() -> None:

@@ -54,7 +54,8 @@ class Column:
     """One column: an attribute of the view, a heading, and the path of a page with ``name`` in the query.
 
     A column with ``terms``, pairs of an attribute and a word, shows their sum, and below the terms other than 0. A
-    column with ``words`` shows the returned text for the row, as a state unless it ``is_plain``.
+    column with ``words`` shows the returned text for the row, as a state unless it ``is_plain``. A column with
+    ``leads`` has the returned link for the row.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Column:
     terms: tuple[tuple[str, str], ...] = ()
     words: Callable[[Row], str] | None = None
     is_plain: bool = False
+    leads: Callable[[Row], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,10 @@ def _cell(column: Column, attribute: Attribute, row: Row) -> Cell:
     target = formats.link(column.path, name=value) if column.path and value is not None else ""
     text = shown(attribute, value)
     style = "number" if _is_number(attribute) else style_of(text)
+    if column.leads is not None:
+        target = column.leads(row)
+    elif target:
+        text = text.removeprefix("queue://").removeprefix("topic://")
     return Cell(text, target, style, column.name == STATE, column.heading)
 
 

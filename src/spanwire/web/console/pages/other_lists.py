@@ -48,12 +48,26 @@ LEDGER_WORDS: Final = {
 NO_CLIENTS: Final = "No client is connected. The connectors on the overview have the addresses for clients."
 
 
+def _to_destination(row: Row) -> str:
+    return formats.destination_link(row.get("destination"))
+
+
+def _to_connection(row: Row) -> str:
+    name = row.get("connection_id")
+    return formats.link("/admin/connection", name=name) if name else ""
+
+
 def _is_advisory(row: Row) -> bool:
     return str(row.get("destination")).startswith(ADVISORY_TOPICS)
 
 
 def _is_running(row: Row) -> bool:
     return row.get("state") == "running"
+
+
+def _is_at_work(row: Row) -> bool:
+    """Return True for a bridge that runs, or tries to."""
+    return row.get("state") in ("starting", "running", "retrying")
 
 
 def _is_resumable(row: Row) -> bool:
@@ -195,8 +209,8 @@ CONSUMER_LIST: Final = ListPage(
     "Consumers",
     "/admin/consumers",
     (
-        Column("consumer_id", "Consumer"),
-        Column("destination", "Destination"),
+        Column("consumer_id", "Consumer", leads=_to_connection),
+        Column("destination", "Destination", leads=_to_destination),
         Column("client_id", "Client id"),
         Column("remote_address", "Address"),
         Column("selector", "Selector"),
@@ -216,8 +230,8 @@ PRODUCER_LIST: Final = ListPage(
     "Producers",
     "/admin/producers",
     (
-        Column("producer_id", "Producer"),
-        Column("destination", "Destination"),
+        Column("producer_id", "Producer", leads=_to_connection),
+        Column("destination", "Destination", leads=_to_destination),
         Column("client_id", "Client id"),
         Column("remote_address", "Address"),
         Column("user_name", "User"),
@@ -328,8 +342,8 @@ BRIDGE_LIST: Final = ListPage(
     "name",
     "The broker has no bridges. Create one here, or write some into its configuration.",
     actions=(
-        RowAction("Pause", "/bridges/pause", Role.OPERATE, (("bridges", "name"),), _is_running),
-        RowAction("Resume", "/bridges/resume", Role.OPERATE, (("bridges", "name"),), lambda row: not _is_running(row)),
+        RowAction("Pause", "/bridges/pause", Role.OPERATE, (("bridges", "name"),), _is_at_work),
+        RowAction("Resume", "/bridges/resume", Role.OPERATE, (("bridges", "name"),), lambda row: not _is_at_work(row)),
         RowAction("Restart", "/bridges/restart", Role.OPERATE, (("bridges", "name"),)),
         RowAction("Change", "/bridge", Role.ADMIN, (("name", "name"),), folder=HOME),
         RowAction("Delete", "/bridges/delete", Role.ADMIN, (("bridges", "name"),)),
@@ -408,7 +422,7 @@ LEDGER_LIST: Final = ListPage(
     "Ledger",
     "/admin/ledger",
     (
-        Column("destination", "Destination"),
+        Column("destination", "Destination", leads=_to_destination),
         Column("scope", "Counted"),
         Column("sent", "Came in", terms=tuple((name, LEDGER_WORDS[name]) for name in CAME)),
         Column("acknowledged", "Left", terms=tuple((name, LEDGER_WORDS[name]) for name in WENT if name != "pending")),
