@@ -17,6 +17,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
+from spanwire.management.control_client import ControlClient
+from tests.bench.console.filled_network import bridge
+from tests.bench.console.large_maps import served_map
 from tests.service.started import TIMEOUT_S
 from tests.service.test_console_browser import Guarded, served
 from tests.support.browser import await_notice, browser, complaints, require_browser, resize
@@ -33,15 +36,30 @@ PATHS: Final = (
     "/admin/trace", "/admin/trace?dry_run=true&name=ORDERS", "/admin/trace?trace=none", "/admin/do/bridges/create",
     "/admin/do/bridges/delete?bridges=one", "/admin/do/network_connectors/add", "/admin/do/network_connectors/drain",
     "/admin/why?kind=queue&name=ORDERS", "/admin/why?name=nothing", "/admin/topic?name=topic://ActiveMQ.Advisory.Queue",
+    "/admin/bridge?name=one",
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a console whose broker has a queue."""
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A broker with users."""
     require_browser()
-    with Guarded(tmp_path_factory.mktemp("access")) as started, served(started, tmp_path_factory.mktemp("log")) as base:
+    with Guarded(tmp_path_factory.mktemp("access")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def console(started: Guarded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of its console."""
+    with served(started, tmp_path_factory.mktemp("log")) as base:
         yield base
+
+
+@pytest.fixture(scope="module")
+def bridged(started: Guarded, console: str) -> str:
+    """The address of the console, once the broker has a bridge."""
+    bridge(started, "one", "refunds")
+    return console
 
 
 def log_in(window: webdriver.Chrome, console: str, user: str = "anna", password: str = "a-4711") -> None:
@@ -81,15 +99,15 @@ def violations(window: webdriver.Chrome, source: str) -> list[object]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_breaks_a_rule_of_accessibility(console: str, scheme: str) -> None:
+def test_no_page_breaks_a_rule_of_accessibility(bridged: str, scheme: str) -> None:
     source = axe()
     with browser() as window:
-        log_in(window, console)
+        log_in(window, bridged)
         feature = {"name": "prefers-color-scheme", "value": scheme}
         window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
         found = {}
         for path in PATHS:
-            window.get(console + path)
+            window.get(bridged + path)
             broken = violations(window, source)
             if broken:
                 found[path] = broken
@@ -138,6 +156,19 @@ def test_a_queue_is_purged_with_the_keyboard_alone(console: str) -> None:
         WebDriverWait(window, TIMEOUT_S).until(lambda page: "/purge" in page.current_url)
         press_until(window, "Remove 1 message")
         await_notice(window, "Removed 1 message.")
+
+
+@pytest.mark.long
+def test_parameters_of_a_bridge_are_set_with_the_keyboard_alone(bridged: str, started: Guarded) -> None:
+    with browser() as window:
+        log_in(window, bridged)
+        window.get(f"{bridged}/admin/bridge?name=one")
+        tab_to(window, "maxBatchSize")
+        webdriver.ActionChains(window).send_keys("7").perform()  # a field that Tab has reached is chosen whole
+        press_until(window, "Set parameters")
+        await_notice(window, "The parameters are set.")
+    answer = ControlClient(started.data, TIMEOUT_S).ask("bridge-parameters", name="one")
+    assert isinstance(answer, dict) and answer["parameters"]["maxBatchSize"] == 7
 
 
 def test_the_question_why_is_asked_and_its_advice_taken_without_javascript(console: str) -> None:
@@ -199,26 +230,47 @@ def press_until(window: webdriver.Chrome, text: str) -> None:
     raise AssertionError(f"no Tab leads to {text}")
 
 
+def tab_to(window: webdriver.Chrome, name: str) -> None:
+    """Press Tab until the element with this id has the focus."""
+    for _ in range(60):
+        webdriver.ActionChains(window).send_keys(Keys.TAB).perform()
+        if active(window) == name:
+            return
+    raise AssertionError(f"no Tab leads to {name}")
+
+
 def active(window: webdriver.Chrome) -> str:
     return str(window.execute_script("return document.activeElement.id"))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("width", [360, 1280, 3840])
-def test_every_page_fits_its_window(console: str, width: int) -> None:
+def test_every_page_fits_its_window(bridged: str, width: int) -> None:
     with browser() as window:
-        log_in(window, console)
+        log_in(window, bridged)
         resize(window, width, 800)
         wide = {}
         for path in PATHS:
-            window.get(console + path)
+            window.get(bridged + path)
             shown = window.execute_script("return document.documentElement.scrollWidth")
             if shown > width:
                 wide[path] = shown
         assert wide == {}
-        window.get(f"{console}/admin/ledger?all=1")
+        window.get(f"{bridged}/admin/ledger?all=1")
         ends = window.execute_script(
             "return [...document.querySelectorAll('td .state')].map((one) => one.getBoundingClientRect().right)"
         )
         assert ends and max(ends) <= width  # the verdict is behind no scroll bar
         assert [one for one in complaints(window) if "404" not in one] == []
+
+
+@pytest.mark.long
+def test_a_wide_map_begins_with_the_broker_that_it_is_about_in_the_middle() -> None:
+    require_browser()
+    with served_map(60) as base, browser(360, 800) as window:
+        window.get(f"{base}/admin/network-map")
+        box = window.find_element(By.CSS_SELECTOR, "[aria-label=Map]")
+        place = window.find_element(By.CSS_SELECTOR, ".map [data-middle]")
+        assert float(str(place.get_attribute("cx"))) > 240  # it would stand at the right edge, or not be seen
+        WebDriverWait(window, TIMEOUT_S).until(lambda page: int(str(box.get_attribute("scrollLeft"))) > 0)
+        assert 120 < place.rect["x"] < 240

@@ -57,7 +57,9 @@ def test_links_behind_the_linked_broker_are_drawn_with_their_state() -> None:
         told("orders", link_to("billing")),
         told("billing", link_to("tax", state="waiting", reason="connection refused", waiting=7, rate=2.5)),
     )
-    assert '<th scope="row">billing</th><td data-label="To">tax</td><td data-label="Link">to-tax</td>' in text
+    assert (
+        '<th scope="row">billing</th><td class="word" data-label="To">tax</td><td data-label="Link">to-tax</td>' in text
+    )
     assert "<small>connection refused</small>" in text
     assert text.count('class="way good"') == text.count('class="way bad"') == 1
     assert "7 messages wait; 2.5 messages a second; 2 reconnects" in text
@@ -100,7 +102,7 @@ def test_a_broker_that_has_opened_its_link_is_drawn_and_said_to_be_out_of_reach(
     incoming = {"name": "", "remote": "tax", "state": "running", "incoming": True}
     accepted = link_to("shop", accepted=True, duplex=True)
     text = page_of(told("orders", incoming, accepted))
-    assert '<th scope="row">tax</th><td data-label="To">orders</td>' in text
+    assert '<th scope="row">tax</th><td class="word" data-label="To">orders</td>' in text
     assert "tax has opened a link of one way to this broker. This broker has no login there" in text
     assert "the right of links at both brokers: then the map shows what is beyond" in text
     assert "shop has opened a duplex link to this broker and was invited to report." in text
@@ -109,7 +111,9 @@ def test_a_broker_that_has_opened_its_link_is_drawn_and_said_to_be_out_of_reach(
         told("orders", incoming, link_to("billing")), told("billing", link_to("tax")), told("tax", link_to("orders"))
     )
     assert "no login there" not in text
-    assert text.count('<th scope="row">tax</th><td data-label="To">orders</td>') == 1 and "to-orders" in text
+    assert (
+        text.count('<th scope="row">tax</th><td class="word" data-label="To">orders</td>') == 1 and "to-orders" in text
+    )
 
 
 def test_a_broker_alone_says_how_it_is_linked() -> None:
