@@ -12,6 +12,7 @@ from spanwire import client
 from spanwire.management.control_client import ControlClient
 from spanwire.testing import Broker
 from tests.service.started import Started
+from tests.service.test_durable_bridges import NAMES, Bridges, publish
 from tests.support.broker_process import BrokerProcess
 
 WAIT_S: Final = 40.0
@@ -91,3 +92,31 @@ def test_a_trace_ends_at_a_bridge_to_classic_which_is_asked_and_sent_nothing(
         assert isinstance(answer, dict)
         (silent,) = [one["silence"] for one in answer["brokers"] if one["silence"]]
         assert "is no Spanwire, and tells nothing of single messages" in silent
+
+
+@pytest.mark.parametrize("is_inward", [True, False], ids=["from classic", "to classic"])
+def test_durable_bridges_of_one_client_id_share_its_connection_with_classic(
+    classic: BrokerProcess, is_inward: bool
+) -> None:
+    far = classic.openwire_uri()
+    with Broker() as broker:
+        source, target = (far, broker.url) if is_inward else (broker.url, far)
+        bridges = Bridges(source, target)
+
+        async def scenario() -> None:
+            bridges.hosted.command("pause", ["orders"])
+            await bridges.until(lambda status: status.state.value == "paused", "orders")
+            publish(source, "1")
+            await bridges.until(lambda status: status.forwarded == 1, "prices")
+            bridges.hosted.command("resume", ["orders"])
+            await bridges.until(lambda status: status.forwarded == 1)
+
+        bridges.play(scenario)
+        with client.connect(target) as connection, connection.session() as session:
+            for name in NAMES:
+                message = session.create_consumer(f"queue://{name}").receive(WAIT_S)
+                assert message is not None and message.body == "1"
+        with client.connect(f"{far}?jms.clientID=c") as connection, connection.session() as session:
+            if is_inward:  # classic serves other tests
+                for name in NAMES:
+                    session.unsubscribe(name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from spanwire import client
 from spanwire.management.control_client import ControlClient
 from spanwire.testing import Broker
@@ -132,6 +134,28 @@ def test_a_file_is_dropped_in_changed_and_deleted_while_the_broker_runs(tmp_path
         file.unlink()
         broker.awaits("orders.yaml is no longer deployed: dropped")
         assert broker.network("bridges") == []
+
+
+SLOW: Final = "{throttle: {constant: 200, timePeriodMillis: 500}}, {setBody:"
+MANY: Final = 1_200
+
+
+@pytest.mark.long
+def test_a_changed_file_takes_the_place_of_its_route_under_load_without_a_loss_or_a_copy(tmp_path: Path) -> None:
+    directory = tmp_path / "deploy"
+    directory.mkdir(mode=0o755)
+    file = directory / "orders.yaml"
+    slow = DEPLOYED.replace("{setBody:", SLOW)
+    with Routing(tmp_path / "broker", "", "--deploy", str(directory)) as broker:
+        file.write_text(slow.replace("VERSION", "1"))
+        broker.awaits("deployed orders.yaml: dropped")
+        send(broker.broker_url, "queue://IN", *map(str, range(MANY)))
+        file.write_text(slow.replace("VERSION", "2"))
+        texts = [str(text) for text in received(broker.broker_url, "queue://OUT", MANY)]
+        assert [text.partition(" ")[2] for text in texts] == [str(number) for number in range(MANY)]
+        assert {text[0] for text in texts} == {"1", "2"}  # the change came in the middle
+        with client.connect(broker.broker_url) as connection, connection.session() as session:
+            assert session.create_consumer("queue://OUT").receive(0.2) is None
 
 
 RECEIVERS: Final = """

@@ -26,8 +26,8 @@ failureRetryInterval = 20
 NAMES = ("orders", "prices")
 
 
-def publish(broker: Broker, text: str) -> None:
-    with client.connect(broker.url) as connection, connection.session() as session:
+def publish(url: str, text: str) -> None:
+    with client.connect(url) as connection, connection.session() as session:
         for name in NAMES:
             session.create_producer(f"topic://{name}").send(text)
 
@@ -39,9 +39,8 @@ def texts(broker: Broker, name: str) -> list[str]:
 class Bridges:
     """Two bridges that run, each from a topic of the source to a queue of the target."""
 
-    def __init__(self, source: Broker, target: Broker) -> None:
-        self._source = source
-        text = "".join(BRIDGE.format(name=name, source=source.url, target=target.url) for name in NAMES)
+    def __init__(self, source: str, target: str) -> None:
+        text = "".join(BRIDGE.format(name=name, source=source, target=target) for name in NAMES)
         self.hosted = HostedBridges(read_bridges(text.encode(), "b.toml", Placeholders({}, {})), lambda line: None)
 
     def play(self, scenario: Callable[[], Awaitable[None]]) -> None:
@@ -65,14 +64,14 @@ class Bridges:
 
 def test_durable_subscriptions_of_one_client_id_share_its_connection() -> None:
     with Broker() as source, Broker() as target:
-        bridges = Bridges(source, target)
+        bridges = Bridges(source.url, target.url)
 
         async def scenario() -> None:
-            publish(source, "1")
+            publish(source.url, "1")
             await bridges.until(lambda status: status.forwarded == 1)
             bridges.hosted.command("pause", ["orders"])
             await bridges.until(lambda status: status.state.value == "paused", "orders")
-            publish(source, "2")
+            publish(source.url, "2")
             await bridges.until(lambda status: status.forwarded == 2, "prices")
             assert texts(target, "orders") == ["1"]
             bridges.hosted.command("resume", ["orders"])
@@ -84,14 +83,14 @@ def test_durable_subscriptions_of_one_client_id_share_its_connection() -> None:
 
 def test_all_of_them_come_back_after_a_loss_of_the_source() -> None:
     with Broker() as source, Broker() as target:
-        bridges = Bridges(source, target)
+        bridges = Bridges(source.url, target.url)
 
         async def scenario() -> None:
             await asyncio.to_thread(source.stop)
             await bridges.until(lambda status: status.failures > 1)
             await asyncio.to_thread(source.start)
             await bridges.until(lambda status: status.state.value == "running")
-            publish(source, "1")
+            publish(source.url, "1")
             await bridges.until(lambda status: status.forwarded == 1)
 
         bridges.play(scenario)
@@ -100,11 +99,11 @@ def test_all_of_them_come_back_after_a_loss_of_the_source() -> None:
 
 def test_what_is_not_acknowledged_returns_to_its_subscription_while_the_other_goes_on() -> None:
     with Broker() as source, Broker() as target:
-        bridges = Bridges(source, target)
+        bridges = Bridges(source.url, target.url)
 
         async def scenario() -> None:
             target.stop()
-            publish(source, "1")
+            publish(source.url, "1")
             await bridges.until(lambda status: status.failures > 1)
             bridges.hosted.command("pause", ["orders"])
             await bridges.until(lambda status: status.state.value == "paused", "orders")
