@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import find, given
@@ -15,9 +16,10 @@ from spanwire.protocols.openwire.codec.schema import Throwable
 from spanwire.protocols.openwire.xstream.elements import Element
 from spanwire.protocols.openwire.xstream.plain import plain_elements
 from spanwire.protocols.openwire.xstream.reader import XmlReader
+from spanwire.protocols.openwire.xstream.shapes import VALUE, CutText
 from spanwire.protocols.openwire.xstream.writer import XmlWriter
-from tests.fuzz.fuzz_xstream import TARGET, damaged, rearranged
-from tests.support.xml_trees import PlainReader, difference
+from tests.fuzz.fuzz_xstream import ODD, TARGET, damaged, rearranged, revalued
+from tests.support.xml_trees import PlainReader, difference, outcome
 
 CONNECTION_INFO = "org.apache.activemq.command.ConnectionInfo"
 UNPAIRED = dict.fromkeys(range(0xD800, 0xE000), None)  # halves of surrogate pairs, which UTF-8 does not have
@@ -103,3 +105,54 @@ def test_what_is_read_without_expat_is_the_tree_that_expat_builds(text: bytes) -
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_reader_without_expat_is_noticed(fault: str) -> None:
     assert find(XML, lambda text: bool(difference(text, FAULTS[fault])))
+
+
+LIMIT = 64 * 1024
+PAIRS = st.integers(0, 2**32).map(lambda seed: pair(random.Random(seed)))
+SIBLINGS = re.compile(rb"(>[^<\s][^<]*<)(.*?)(>[^<\s][^<]*<)", re.DOTALL)
+SHAPE_FAULTS: dict[str, Callable[[bytes, bytes], bytes]] = {
+    "takes the text before": lambda sample, text: sample,
+    "takes long values of the text before": lambda sample, text: mixed(sample, text, lambda value: len(value) > 8),
+    "takes short values of the text before": lambda sample, text: mixed(sample, text, lambda value: len(value) < 3),
+    "exchanges values": lambda sample, text: SIBLINGS.sub(rb"\3\2\1", text, count=1),
+    "ignores an offset": lambda sample, text: re.sub(rb"<offset>[^<]*", b"<offset>0", text),
+    "reads any number as 0": lambda sample, text: re.sub(rb">-?[0-9]+<", b">0<", text),
+    "accepts values of other kinds": lambda sample, text: re.sub(rb"Id>[a-z]+<", b"Id>1<", text),
+}
+
+
+def pair(source: random.Random) -> tuple[bytes, bytes]:
+    """A command and another one, which mostly has the same shape."""
+    sample = source.choice(TARGET.samples if source.random() < 0.5 else ODD)
+    return sample, revalued(source, sample)
+
+
+def mixed(sample: bytes, text: bytes, is_old: Callable[[bytes], bool]) -> bytes:
+    old = iter(CutText(sample).values)
+    return VALUE.sub(lambda match: b">" + (value if is_old(value := next(old, match[1])) else match[1]), text)
+
+
+@given(PAIRS)
+def test_a_command_of_a_known_shape_is_read_as_by_a_new_reader(commands: tuple[bytes, bytes]) -> None:
+    for limit in (300, LIMIT):
+        found = TARGET.compare(*commands, limit)
+        assert not found, found
+
+
+def test_most_of_these_commands_have_a_known_shape() -> None:
+    commands = [pair(random.Random(seed)) for seed in range(400)]
+    assert sum(CutText(sample).shape == CutText(text).shape for sample, text in commands) > 250
+
+
+@pytest.mark.parametrize("fault", SHAPE_FAULTS)
+def test_a_fault_of_the_reader_by_shapes_is_noticed(fault: str) -> None:
+    def is_noticed(commands: tuple[bytes, bytes]) -> bool:
+        text = SHAPE_FAULTS[fault](*commands)
+        return outcome(XmlReader(), text, LIMIT) != outcome(XmlReader(), commands[1], LIMIT)
+
+    assert find(PAIRS, is_noticed)
+
+
+def test_a_text_of_many_ends_is_cut_in_one_pass() -> None:
+    TARGET.run(b"<a>" + 60_000 * b">")
+    TARGET.run(b"<a>" + 30_000 * b"> ")

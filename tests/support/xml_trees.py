@@ -1,4 +1,4 @@
-"""Compares the two readers of commands in XML."""
+"""Compares the readers of commands in XML: without Expat and with it, by shapes and without them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.xstream.elements import Element, parse_elements
 from spanwire.protocols.openwire.xstream.plain import plain_elements
+from spanwire.protocols.openwire.xstream.reader import XmlReader
 
 PlainReader = Callable[[bytes], Element | None]
 
@@ -28,3 +29,11 @@ def difference(text: bytes, plain: PlainReader = plain_elements) -> str:
     except OpenWireProtocolError as error:
         return f"Expat refuses {text!r}: {error}"
     return "" if tree_of(root) == tree_of(expected) else f"Expat reads another tree: {text!r}"
+
+
+def outcome(reader: XmlReader, text: bytes, max_frame_size: int) -> tuple[bytes, str]:
+    """The frame of a text, or the line of the refusal."""
+    try:
+        return reader.frame(text, max_frame_size), ""
+    except OpenWireProtocolError as error:
+        return b"", str(error)

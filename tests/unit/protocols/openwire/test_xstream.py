@@ -10,6 +10,7 @@ import pytest
 from spanwire.protocols.openwire.codec._marshallers import (
     ActiveMQQueue,
     ActiveMQTextMessage,
+    ActiveMQTopic,
     ConnectionInfo,
     ExceptionResponse,
     ProducerInfo,
@@ -19,9 +20,11 @@ from spanwire.protocols.openwire.codec.codec import FrameEncoder, StructureDecod
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.schema import DataStructure, Throwable
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.xstream._fields import FIELDS, NESTED
 from spanwire.protocols.openwire.xstream.elements import MAX_ATTRIBUTE, MAX_DEPTH, MAX_ELEMENTS
 from spanwire.protocols.openwire.xstream.plain import MAX_PLAIN, plain_elements
 from spanwire.protocols.openwire.xstream.reader import XmlReader
+from spanwire.protocols.openwire.xstream.shapes import MAX_SHAPE, MAX_SHAPES, MAX_VALUES, CutText
 from spanwire.protocols.openwire.xstream.writer import CARRIER, XmlWriter
 from tests.support.openwire_structures import load_vectors
 from tests.support.xml_trees import difference
@@ -215,3 +218,113 @@ def test_a_plain_text_is_too_short_for_too_many_elements() -> None:
 def test_plain_elements_have_the_tree_that_expat_builds(text: str) -> None:
     assert plain_elements(text.encode()) is not None
     assert not difference(text.encode())
+
+
+def shape_of(text: str) -> bytes:
+    return CutText(text.encode()).shape
+
+
+def keeps(reader: XmlReader, text: str) -> bool:
+    return CutText(text.encode()) in reader.shapes
+
+
+def twice(reader: XmlReader, text: str) -> None:
+    for _ in range(2):
+        reader.frame(text.encode())
+
+
+def test_commands_with_the_same_elements_have_one_shape() -> None:
+    assert shape_of("<a><b>1</b><c>x>y</c></a>") == shape_of("<a><b>22</b><c>z</c></a>")
+    for other in ("<a><b>1</b><c></c></a>", "<a><b>1</b><c> x</c></a>", "<a><b>1</b><c>x</c>\n</a>", "<a><b>1</b></a>"):
+        assert shape_of(other) != shape_of("<a><b>1</b><c>x</c></a>")
+
+
+def test_values_cannot_be_taken_for_elements_of_a_shape() -> None:
+    assert shape_of("<a>x</a><b>y</b>") != shape_of("<a>x</a>y<b></b>") != shape_of("<a></a>x<b>y</b>")
+
+
+def test_a_shape_is_kept_when_it_comes_again() -> None:
+    reader = XmlReader()
+    text = f"<{COMMAND}KeepAliveInfo><commandId>1</commandId></{COMMAND}KeepAliveInfo>"
+    reader.frame(text.encode())
+    assert not keeps(reader, text)
+    reader.frame(text.replace(">1<", ">2<").encode())
+    assert keeps(reader, text)
+
+
+def test_shapes_are_kept_for_nearly_all_commands_of_java() -> None:
+    reader = XmlReader()
+    plain = [case["xml"] for case in CASES if "&" not in case["xml"] and case["xml"].isascii()]
+    kept = 0
+    for text in plain:
+        twice(reader, text)
+        kept += keeps(reader, text)
+        assert reader.frame(text.encode()) == XmlReader().frame(text.encode())
+    assert kept > 0.9 * len(plain)
+
+
+def test_a_reader_keeps_few_shapes_and_the_latest_ones() -> None:
+    reader = XmlReader()
+    texts = [
+        f"<{COMMAND}KeepAliveInfo><commandId>1</commandId><x{number}/></{COMMAND}KeepAliveInfo>"
+        for number in range(MAX_SHAPES + 2)
+    ]
+    for text in texts:
+        twice(reader, text)
+    assert len(reader.shapes) == MAX_SHAPES
+    assert [keeps(reader, text) for text in texts] == 2 * [False] + MAX_SHAPES * [True]
+
+
+def test_long_shapes_and_shapes_of_many_values_are_not_kept() -> None:
+    reader = XmlReader()
+    for more in ("<a/>" * (MAX_SHAPE // len("<a/>")), "<a>1</a>" * (MAX_VALUES + 1)):
+        twice(reader, f"<{COMMAND}KeepAliveInfo>{more}</{COMMAND}KeepAliveInfo>")
+    assert len(reader.shapes) == 0
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "<exception><detailMessage>d</detailMessage></exception>",  # several texts
+        "<correlationId>1</correlationId>between",
+        "<correlationId>1<x/>between</correlationId>",
+    ],
+)
+def test_shapes_whose_values_are_not_all_texts_of_fields_are_not_kept(field: str) -> None:
+    reader = XmlReader()
+    text = f"<{COMMAND}ExceptionResponse>{field}</{COMMAND}ExceptionResponse>"
+    twice(reader, text)
+    assert not keeps(reader, text)
+
+
+def test_a_refused_command_of_a_known_shape_is_refused_as_the_first_would_be() -> None:
+    reader = XmlReader()
+    text = f"<{COMMAND}KeepAliveInfo><commandId>1</commandId></{COMMAND}KeepAliveInfo>"
+    twice(reader, text)
+    with pytest.raises(OpenWireProtocolError, match="<commandId> of a command is no number"):
+        reader.frame(text.replace(">1<", ">x<").encode())
+    with pytest.raises(OpenWireProtocolError, match="larger than 5 bytes"):
+        reader.frame(text.encode(), 5)
+    assert reader.frame(text.encode()) == XmlReader().frame(text.encode())
+
+
+def test_equal_structures_are_written_alike_and_others_are_not_taken_for_them() -> None:
+    writer = XmlWriter()
+    names = ("A", "A", "B", "A.longer", "A", "x" * 300, "x" * 300)
+    frames = [FrameEncoder().encode(RemoveInfo(object_id=ActiveMQQueue(physical_name=name))) for name in names]
+    frames.insert(3, FrameEncoder().encode(RemoveInfo(object_id=ActiveMQTopic(physical_name="B"))))
+    assert [writer.text(frame) for frame in frames] == [XmlWriter().text(frame) for frame in frames]
+
+
+def test_a_frame_that_ends_in_a_remembered_structure_is_refused() -> None:
+    writer = XmlWriter()
+    frame = FrameEncoder().encode(RemoveInfo(object_id=ActiveMQQueue(physical_name="A")))
+    writer.text(frame)
+    with pytest.raises(OpenWireProtocolError):
+        writer.text(frame[:12])
+
+
+def test_a_field_has_the_same_declared_class_in_all_commands() -> None:
+    """A writer remembers structures by the name of their field."""
+    nested = [field for fields in FIELDS.values() for field in fields if field[1] == NESTED]
+    assert len({name for name, _, _ in nested}) == len({(name, declared) for name, _, declared in nested})

@@ -21,7 +21,8 @@ from spanwire.protocols.openwire.xstream.elements import (
     Element,
     TreeBuilder,
 )
-from spanwire.protocols.openwire.xstream.reader import MAX_CAUSES, XmlReader
+from spanwire.protocols.openwire.xstream.reader import XmlReader
+from spanwire.protocols.openwire.xstream.values import MAX_CAUSES
 
 COMMAND = "org.apache.activemq.command."
 BROKER = f"{COMMAND}BrokerId"
@@ -141,6 +142,33 @@ def test_strings_repeated_by_reference_are_refused_at_the_limit_of_the_frame_and
     tracemalloc.stop()
     assert peak < 8 * MIB
     assert current < 64 * 1024
+
+
+def test_values_repeated_by_reference_are_counted_in_a_known_shape() -> None:
+    repeated = "".join(f'<{BROKER}><value reference="../../../t"/></{BROKER}>' for _ in range(40))
+    text = f"<{COMMAND}ProducerInfo><brokerPath>{repeated}</brokerPath><t>{{}}</t></{COMMAND}ProducerInfo>"
+    reader = XmlReader()
+    for _ in range(3):
+        assert reader.frame(text.format("t").encode())
+    with pytest.raises(OpenWireProtocolError, match="repeat more than"):
+        reader.frame(text.format("t" * 20_000).encode(), 64 * MIB)
+    with pytest.raises(OpenWireProtocolError, match="larger than 65536 bytes"):
+        reader.frame(text.format("t" * 5_000).encode(), KIB_64)
+
+
+def test_a_known_shape_keeps_no_body() -> None:
+    body = "QUJD" * 10_000
+    message = (
+        f"<{COMMAND}ActiveMQMessage><content><data>{body}</data><offset>0</offset></content></{COMMAND}ActiveMQMessage>"
+    )
+    reader = XmlReader()
+    reader.frame(message.encode())
+    tracemalloc.start()
+    for _ in range(4):
+        reader.frame(message.encode())
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < len(body) // 4
 
 
 @pytest.mark.large

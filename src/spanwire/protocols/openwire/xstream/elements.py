@@ -30,6 +30,7 @@ FORBIDDEN: Final = "".join(map(chr, (*range(9), 11, 12, *range(14, 32), 0xFFFE, 
 MAX_FORBIDDEN: Final = 0xFFFF
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcde"  # one for each forbidden character
 ESCAPED: Final = re.compile(f"{ESCAPE}([A-Za-e{ESCAPE}])")
+NO_PLACE: Final = -1
 REAL_NAME: Final = "spanwire-class"  # attribute; XStream does not read it
 
 
@@ -37,7 +38,8 @@ class Element:
     """One element with its text and inner elements.
 
     ``type_name`` is the attribute ``class``, ``reference`` the path to the element with the value, ``real_name`` the
-    class of an exception sent as another class; each is empty if absent.
+    class of an exception sent as another class; each is empty if absent. ``place`` is the index of the text among the
+    values of a shape (`spanwire.protocols.openwire.xstream.shapes`), or `NO_PLACE`.
     """
 
     def __init__(self, tag: str, type_name: str, reference: str, real_name: str, parent: Element | None) -> None:
@@ -48,6 +50,7 @@ class Element:
         self.parent = parent
         self.children: Final[list[Element]] = []
         self.text = ""
+        self.place = NO_PLACE
 
     def child(self, tag: str) -> Element | None:
         """Return the first inner element of that name."""
@@ -64,12 +67,13 @@ class Work:
     """
 
     def __init__(self, size: int) -> None:
-        self._left = size + MAX_REPEATED
+        self._limit: Final[int] = size + MAX_REPEATED
+        self.spent = 0
 
     def spend(self, count: int) -> None:
         """Count ``count`` characters or elements; raises `OpenWireProtocolError` if they are too many."""
-        self._left -= count
-        if self._left < 0:
+        self.spent += count
+        if self.spent > self._limit:
             raise OpenWireProtocolError(f"references in a command repeat more than {MAX_REPEATED} characters")
 
 
@@ -201,7 +205,7 @@ def resolve(element: Element, work: Work) -> Element:
     """Return the element with the value of ``element``: the same element, or the target of its path.
 
     XStream writes a path for an earlier object of the text, as ``../../producerId`` or ``../message[2]``. The elements
-    passed, and the text and the inner elements of the returned element, are counted in ``work``.
+    passed, and the inner elements of the returned element, are counted in ``work``.
 
     Raises:
         OpenWireProtocolError: the path is too long, leads nowhere or to another path, or the work is too much.
@@ -218,8 +222,15 @@ def resolve(element: Element, work: Work) -> Element:
             current = following
         if current.reference:
             raise OpenWireProtocolError("a reference in a command leads to another reference")
-    work.spend(1 + len(current.text) + len(current.children))
+    work.spend(1 + len(current.children))
     return current
+
+
+def resolve_text(element: Element, work: Work) -> Element:
+    """Return the element whose text is the value of ``element``, as `resolve` does, and count the text."""
+    source = resolve(element, work)
+    work.spend(len(source.text))
+    return source
 
 
 def _inner(element: Element, step: str, work: Work) -> Element | None:

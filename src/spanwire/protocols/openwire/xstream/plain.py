@@ -26,12 +26,22 @@ TAGS: Final[dict[bytes, str]] = {
 }
 
 
+def is_plain(text: bytes) -> bool:
+    """Return True if the characters are plain, the text begins with a tag, and its length is within the limit."""
+    return (
+        len(text) <= MAX_PLAIN
+        and not text.translate(None, PLAIN)
+        and END_OF_SECTION not in text
+        and text.startswith(b"<")
+    )
+
+
 def plain_elements(text: bytes) -> Element | None:
     """Return the outermost element of a command, or None if Expat is to read the text.
 
     The caller has limited the size, and calls `release` in the end.
     """
-    if len(text) > MAX_PLAIN or text.translate(None, PLAIN) or END_OF_SECTION in text or not text.startswith(b"<"):
+    if not is_plain(text):
         return None
     tree = _PlainTree()
     start = 0

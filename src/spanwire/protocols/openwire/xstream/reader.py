@@ -2,17 +2,19 @@
 
 The names of classes and fields are compared with the generated table. A field unknown to the table is skipped, as by
 XStream; a class unknown to the table is refused.
+
+Most commands of a client have the shape of an earlier one, and become frames without a tree of elements
+(`spanwire.protocols.openwire.xstream.shapes`).
 """
 
 from __future__ import annotations
 
-import binascii
 from typing import Final
 
 from librt.strings import BytesWriter
 
 from spanwire.protocols.base import MAX_FRAME_SIZE
-from spanwire.protocols.octets import encode_text, patch_int
+from spanwire.protocols.octets import patch_int
 from spanwire.protocols.openwire.codec._marshallers import ACTIVE_MQ_TEXT_MESSAGE
 from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWireProtocolError
 from spanwire.protocols.openwire.codec.frames import SIZE_OCTETS
@@ -22,20 +24,15 @@ from spanwire.protocols.openwire.codec.schema import (
     MAX_ARRAY_LENGTH,
     MAX_NESTED_DEPTH,
     MAX_STRUCTURES,
-    StackElement,
-    Throwable,
 )
 from spanwire.protocols.openwire.xstream._fields import (
     ARRAY,
-    BOOLEAN,
-    BYTE,
     DESTINATIONS,
     FIELDS,
     INT,
     LONG,
     MAGIC,
     NESTED,
-    OCTETS,
     PACKAGE,
     SEQUENCE,
     SHORT,
@@ -43,19 +40,13 @@ from spanwire.protocols.openwire.xstream._fields import (
     THROWABLE,
     TYPES,
 )
-from spanwire.protocols.openwire.xstream.elements import Element, Work, parse_elements, release, resolve
-from spanwire.protocols.openwire.xstream.plain import plain_elements
+from spanwire.protocols.openwire.xstream.elements import Element, Work, parse_elements, release, resolve, resolve_text
+from spanwire.protocols.openwire.xstream.plain import is_plain, plain_elements
+from spanwire.protocols.openwire.xstream.shapes import CutText, Part, Shape, Shapes
+from spanwire.protocols.openwire.xstream.values import MAX_SHOWN, TEXT_BODY, part_of, throwable, write_value
 
-MAX_DIGITS: Final = 20  # of a 64-bit number with its sign
-MAX_CAUSES: Final = 16  # exceptions behind each other; Java's have a few
-MAX_TRACE: Final = 1_024  # lines of a stack trace; Java's own limit
-MAX_SHOWN: Final = 80  # characters of a name in an error
-MAGIC_OCTETS: Final = 8
 CONTENT: Final = "content"
-NATIVE: Final = "Native Method"
-NATIVE_LINE: Final = -2  # Java's number for a method without source
-UNKNOWN_LINE: Final = -1
-FIELD_CLASS: Final = "java.lang.Throwable"  # of all exceptions in commands; XStream leaves it out
+TEXT: Final = "text"
 
 
 class XmlReader:
@@ -63,6 +54,8 @@ class XmlReader:
 
     def __init__(self) -> None:
         self._writer: Final[LooseWriter] = LooseWriter(LATEST_VERSION, True)
+        self.shapes: Final[Shapes] = Shapes()
+        self._parts: list[Part] | None = None  # of the frame that are values; None if the shape is not kept
         self._max_frame_size = MAX_FRAME_SIZE
         self._work = Work(0)
         self._depth = 0
@@ -76,17 +69,41 @@ class XmlReader:
         Raises:
             OpenWireProtocolError: the text is no command in XML, or exceeds a limit.
         """
-        root = plain_elements(text) or parse_elements(text)
+        self._parts = None
+        if is_plain(text):
+            cut = CutText(text)
+            shape = self.shapes.find(cut)
+            if shape is None:
+                return self._first_frame(text, cut, max_frame_size)
+            frame = shape.frame(cut, self._writer, max_frame_size)
+            if frame is not None:
+                return frame
+        return self._frame_of_tree(plain_elements(text) or parse_elements(text), len(text), max_frame_size)
+
+    def _first_frame(self, text: bytes, cut: CutText, max_frame_size: int) -> bytes:
+        """Return the frame of a text, and keep the shape if it comes again."""
+        root = plain_elements(text)
+        if root is None:
+            return self._frame_of_tree(parse_elements(text), len(text), max_frame_size)
+        if self.shapes.comes_again(cut) and cut.place_values(root):
+            self._parts = []
+        frame = self._frame_of_tree(root, len(text), max_frame_size)
+        if self._parts is not None:
+            self.shapes.keep(cut, Shape(frame, self._parts, self._work.spent))
+        return frame
+
+    def _frame_of_tree(self, root: Element, size: int, max_frame_size: int) -> bytes:
+        """Return the frame of a text of ``size`` bytes."""
         out = BytesWriter()
         self._max_frame_size = max_frame_size
-        self._work = Work(len(text))
+        self._work = Work(size)
         self._depth = 0
         self._structures = 0
         self._writer.begin(out)
         try:
             self._writer.write_int(0)
             self._write_structure(root, type_of(root.type_name or root.tag))
-            self._check_size(0)
+            self._check_size()
         except OpenWireEncodeError as error:
             raise OpenWireProtocolError(f"a command in XML: {error}") from None
         finally:
@@ -95,10 +112,21 @@ class XmlReader:
         patch_int(out, 0, len(out) - SIZE_OCTETS)
         return out.getvalue()
 
-    def _check_size(self, more: int) -> None:
-        """Refuse a frame that is too large with ``more`` bytes."""
-        if len(self._writer.out) + more > self._max_frame_size + SIZE_OCTETS:
+    def _check_size(self) -> None:
+        """Refuse a frame that is too large."""
+        if len(self._writer.out) > self._max_frame_size + SIZE_OCTETS:
             raise OpenWireProtocolError(f"a command is larger than {self._max_frame_size} bytes")
+
+    def _note(self, start: int, kind: int, source: Element, offset: Element | None, length: Element | None) -> None:
+        """Note what the frame has from ``start`` on as the value of a text, or of the texts of a ByteSequence."""
+        parts = self._parts
+        if parts is None:
+            return
+        part = Part(start, len(self._writer.out), kind, source, offset, length)
+        if part.is_placed:
+            parts.append(part)
+        elif part.has_value:
+            self._parts = None
 
     def _write_structure(self, element: Element, type_id: int) -> None:
         """Write type id and fields."""
@@ -108,11 +136,11 @@ class XmlReader:
             raise OpenWireProtocolError(f"a command nests structures more than {MAX_NESTED_DEPTH} deep")
         if self._structures > MAX_STRUCTURES:
             raise OpenWireProtocolError(f"a command holds more than {MAX_STRUCTURES} structures")
-        self._check_size(0)
+        self._check_size()
         writer = self._writer
         writer.out.append(type_id)
         if type_id in DESTINATIONS:
-            self._write_string(_destination_name(element, self._work))
+            self._write_name(element)
         else:
             children: dict[str, Element] = {}
             for child in element.children:
@@ -120,10 +148,25 @@ class XmlReader:
             for name, kind, declared in FIELDS[type_id]:
                 found = children.get(name)
                 if found is None and name == CONTENT and type_id == ACTIVE_MQ_TEXT_MESSAGE:
-                    self._write_octets(_text_content(children.get("text"), self._work))
+                    self._write_text(children.get(TEXT))
                 else:
                     self._write_field(found, kind, declared)
         self._depth -= 1
+
+    def _write_name(self, element: Element) -> None:
+        """Write the name of a destination: its first string."""
+        name = element.child("string") or element.child("physicalName")
+        if name is None:
+            self._writer.write_string(None)
+        else:
+            self._write_value(name, STRING)
+
+    def _write_text(self, element: Element | None) -> None:
+        """Write the content of a text message from a client that sends the plain text."""
+        if element is None:
+            self._writer.write_octet_array(None)
+        else:
+            self._write_value(element, TEXT_BODY)
 
     def _write_field(self, element: Element | None, kind: int, declared: int) -> None:
         if kind == NESTED:
@@ -151,48 +194,42 @@ class XmlReader:
 
     def _write_value(self, element: Element, kind: int) -> None:
         writer = self._writer
+        start = len(writer.out)
         if kind == THROWABLE:
-            writer.write_throwable(_throwable(element, 0, self._work))
-            self._check_size(0)
-            return
-        source = resolve(element, self._work)
-        if kind == STRING:
-            self._write_string(source.text)
-        elif kind == BOOLEAN:
-            writer.write_boolean(source.text == "true")
-        elif kind == INT:
-            writer.write_int(_number(source))
-        elif kind == LONG:
-            writer.write_long(_number(source))
+            self._parts = None  # several texts at once
+            writer.write_throwable(throwable(element, 0, self._work))
         elif kind == SEQUENCE:
-            self._write_octets(_sequence(source, self._work))
+            self._write_sequence(resolve(element, self._work))
         else:
-            self._write_rare_value(source, kind)
+            source = resolve_text(element, self._work)
+            write_value(writer, source.text, kind, source.tag)
+            self._note(start, kind, source, None, None)
+        self._check_size()
 
-    def _write_rare_value(self, source: Element, kind: int) -> None:
+    def _write_sequence(self, element: Element) -> None:
+        """Write a ByteSequence: a part of ``data`` from ``offset`` on."""
         writer = self._writer
-        if kind == BYTE:
-            writer.write_byte(_number(source))
-        elif kind == SHORT:
-            writer.write_short(_number(source))
-        elif kind == OCTETS:
-            self._write_octets(_octets(source))
-        else:
-            assert kind == MAGIC
-            magic = _octets(source)
-            if len(magic) != MAGIC_OCTETS:
-                raise OpenWireProtocolError("the magic of a WireFormatInfo in XML has not 8 bytes")
-            writer.write_octets(magic)
+        start = len(writer.out)
+        data = self._text_in(element, "data")
+        if data is None:
+            writer.write_octet_array(None)
+            return
+        offset = self._text_in(element, "offset")
+        length = self._text_in(element, "length")
+        writer.write_octet_array(
+            part_of(
+                data.text,
+                None if offset is None else offset.text,
+                None if length is None else length.text,
+                element.tag,
+            )
+        )
+        self._note(start, SEQUENCE, data, offset, length)
 
-    def _write_string(self, text: str | None) -> None:
-        if text is not None:
-            self._check_size(len(text))
-        self._writer.write_string(text)
-
-    def _write_octets(self, octets: bytes | None) -> None:
-        if octets is not None:
-            self._check_size(len(octets))
-        self._writer.write_octet_array(octets)
+    def _text_in(self, element: Element, tag: str) -> Element | None:
+        """Return the element whose text is the value of an inner element, or None."""
+        found = element.child(tag)
+        return None if found is None else resolve_text(found, self._work)
 
     def _write_nested(self, element: Element | None, declared: int) -> None:
         writer = self._writer
@@ -225,85 +262,3 @@ def type_of(name: str) -> int:
     if type_id == 0:
         raise OpenWireProtocolError(f"the class {name[:MAX_SHOWN]!r} is no structure of OpenWire")
     return type_id
-
-
-def _number(element: Element) -> int:
-    """Return a whole number."""
-    text = element.text.strip()
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(text) <= MAX_DIGITS):
-        raise OpenWireProtocolError(f"<{element.tag[:MAX_SHOWN]}> of a command is no number")
-    return int(text)
-
-
-def _octets(element: Element) -> bytes:
-    """Return bytes in Base64, with or without line ends."""
-    text = element.text
-    if "\n" in text or " " in text:
-        text = "".join(text.split())
-    try:
-        return binascii.a2b_base64(text, strict_mode=True)
-    except ValueError:
-        raise OpenWireProtocolError(f"<{element.tag[:MAX_SHOWN]}> of a command is not Base64") from None
-
-
-def _sequence(element: Element, work: Work) -> bytes | None:
-    """Return the bytes of a ByteSequence: a part of ``data`` from ``offset`` on."""
-    data = element.child("data")
-    if data is None:
-        return None
-    octets = _octets(resolve(data, work))
-    offset_element = element.child("offset")
-    offset = 0 if offset_element is None else _number(resolve(offset_element, work))
-    length_element = element.child("length")
-    length = len(octets) - offset if length_element is None else _number(resolve(length_element, work))
-    if offset < 0 or length < 0 or offset + length > len(octets):
-        raise OpenWireProtocolError(f"<{element.tag[:MAX_SHOWN]}> of a command ends beyond its data")
-    return octets if length == len(octets) else octets[offset : offset + length]
-
-
-def _text_content(element: Element | None, work: Work) -> bytes | None:
-    """Return the content of a text message from a client that sends the plain text.
-
-    The content is a 32-bit length and the text.
-    """
-    if element is None:
-        return None
-    octets = encode_text(resolve(element, work).text)
-    return len(octets).to_bytes(4, "big") + octets
-
-
-def _destination_name(element: Element, work: Work) -> str | None:
-    """Return the name of a destination: its first string."""
-    name = element.child("string") or element.child("physicalName")
-    return None if name is None else resolve(name, work).text
-
-
-def _throwable(element: Element, depth: int, work: Work) -> Throwable:
-    """Return an exception as text. The class has no effect."""
-    if depth > MAX_CAUSES:
-        raise OpenWireProtocolError(f"an exception has more than {MAX_CAUSES} causes")
-    source = resolve(element, work)
-    message = source.child("detailMessage")
-    cause = source.child("cause")
-    trace = source.child("stackTrace")
-    lines: list[StackElement] = []
-    if trace is not None:
-        lines = [_stack_element(resolve(line, work).text) for line in trace.children[:MAX_TRACE]]
-    return Throwable(
-        element.real_name or element.type_name or FIELD_CLASS,
-        None if message is None else resolve(message, work).text,
-        lines,
-        None if cause is None or cause.reference else _throwable(cause, depth + 1, work),
-    )
-
-
-def _stack_element(text: str) -> StackElement:
-    """Return a line of a stack trace, written as ``package.Class.method(File.java:12)``."""
-    place, _, source = text.partition("(")
-    class_name, _, method = place.rpartition(".")
-    file, _, line = source.removesuffix(")").partition(":")
-    if file == NATIVE:
-        return StackElement(class_name, method, None, NATIVE_LINE)
-    number = int(line) if line.isascii() and line.isdigit() and len(line) < MAX_DIGITS // 2 else UNKNOWN_LINE
-    return StackElement(class_name, method, file, number)

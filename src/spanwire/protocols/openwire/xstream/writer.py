@@ -38,7 +38,7 @@ from spanwire.protocols.openwire.xstream._fields import (
     THROWABLE,
 )
 from spanwire.protocols.openwire.xstream.elements import MAX_ATTRIBUTE, REAL_NAME
-from spanwire.protocols.openwire.xstream.reader import MAGIC_OCTETS, NATIVE, NATIVE_LINE
+from spanwire.protocols.openwire.xstream.values import MAGIC_OCTETS, NATIVE, NATIVE_LINE
 
 SPECIAL: Final = re.compile("[&<>\"'\x00-\x08\x0b-\x1f\ufffe\uffff]")
 REFERENCES: Final = {
@@ -51,17 +51,31 @@ REFERENCES: Final = {
 }
 UNNAMED_EXCEPTION: Final = "java.lang.Exception"
 CARRIER: Final = "java.lang.RuntimeException"  # a JMS client reports it as a JMSException with the same text
+MAX_REMEMBERED: Final = 128  # octets of one structure; ids and destinations are shorter
 CREATED: Final = re.compile(
     r"(?:java\.lang|org\.apache\.activemq)(?:\.\w+)+", re.ASCII
 )  # exceptions that XStream creates
 
 
+class WrittenStructure:
+    """A structure's octets and text."""
+
+    def __init__(self, octets: bytes, text: str) -> None:
+        self.octets: Final[bytes] = octets
+        self.text: Final[str] = text
+
+
 class XmlWriter:
-    """Converts frames, one after the other."""
+    """Converts frames, one after the other.
+
+    The writer remembers the last short structure of each field. The next one mostly has the same octets: messages of
+    one producer, to one destination, for one consumer.
+    """
 
     def __init__(self) -> None:
         self._reader: Final[LooseReader] = LooseReader(LATEST_VERSION, True)
         self._parts: list[str] = []
+        self._remembered: Final[dict[str, WrittenStructure]] = {}
 
     def text(self, frame: bytes) -> bytes:
         """Return the XML of a frame with its size, in UTF-8.
@@ -143,13 +157,25 @@ class XmlWriter:
 
     def _write_nested(self, name: str, declared: int) -> None:
         reader = self._reader
+        start = reader.position
         if not reader.read_boolean():
             return
+        remembered = self._remembered.get(name)
+        if remembered is not None:
+            end = start + len(remembered.octets)
+            if end <= reader.end and reader.data[start:end] == remembered.octets:
+                reader.position = end
+                self._parts.append(remembered.text)
+                return
+        count = len(self._parts)
         reader.enter()
         type_id = reader.read_unsigned_byte()
         attribute = "" if type_id == declared else f' class="{class_name(type_id)}"'
         self._write_structure(name, attribute, type_id)
         reader.leave()
+        if reader.position - start <= MAX_REMEMBERED:
+            octets = reader.data[start : reader.position]
+            self._remembered[name] = WrittenStructure(octets, "".join(self._parts[count:]))
 
     def _write_array(self, name: str) -> None:
         reader = self._reader
