@@ -252,6 +252,11 @@ def _some(client: socket.socket) -> bytes:
     return data
 
 
+def ask_tunnel(port: int, queue: str, count: int, wait_s: float) -> None:
+    """Send messages to a queue with OpenWire over HTTP, and receive them in at most ``wait_s`` seconds."""
+    through_tunnel(_connected, _answer, port, queue, count, BODY, wait_s)
+
+
 def through_servlet(target: Target, method: str, group: str, count: int) -> None:
     """Send, or receive, with `CONNECTIONS` clients of a queue each."""
     requests = [servlet_request(target, method, f"{group}/{number}") for number in range(CONNECTIONS)]
@@ -351,7 +356,7 @@ def compare(targets: list[Target], rounds: int, count: int) -> None:
             queue = f"tunnel-{number}"
 
             def tunnel(target: Target = target, queue: str = queue) -> None:
-                through_tunnel(_connected, _answer, target.ports["http"], queue, count // 4, BODY, WAIT_S)
+                ask_tunnel(target.ports["http"], queue, count // 4, WAIT_S)
 
             target.measure("OpenWire over HTTP", count // 4, tunnel, is_counted=is_counted)
             for method in target.methods:

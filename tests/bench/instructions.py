@@ -8,7 +8,7 @@ once with more; their difference over that of the messages is the figure. Waitin
 socket fall. ``--against`` is the interpreter of another build, for a comparison. ``--inside`` has elements of the
 broker's configuration, such as ``<tracing endpoint="http://127.0.0.1:4318"/>``; then a broker without them is the
 comparison. ``--by-stage`` says what each stage of a message's way takes, with the functions that take most of it
-(`tests.bench.stages`).
+(`tests.bench.stages`). OpenWire over HTTP has a generator in Python (`tests.bench.loads.tunnel`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.bench.brokers.activemq import Broker, interpreter
+from tests.bench.http_ports import ask_tunnel
 from tests.bench.loads.generator import Generators, compile_generators, measure
 from tests.bench.loads.workloads import KIB, Workload
 from tests.bench.stages import Profile, read_profile, table
 
-FEW = 4_000  # messages of the first run, which pay for the start of the broker
 MORE = 24_000
+FEWER = 6  # the part of the messages that the first run has, which pays for the start of the broker
+TUNNELLED = "http"
 COPYING = re.compile(r"^\s*([\d,]+) .*:_*mem(?:cpy|move)\w*", re.MULTILINE)
 TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 START_DEADLINE = 1_200.0  # seconds; counting slows a process some fifty times, and a busy machine as much again
@@ -49,6 +51,7 @@ COUNTED = [
         window=1_000,
         individual=True,
     ),
+    Workload("openwire over http 1p1c 100 B", TUNNELLED, "queue", 1, 1, 100, 2_400),
 ]
 
 
@@ -79,9 +82,15 @@ def counted_run(load: Generators, python: Path, workload: Workload, directory: P
     command = ["taskset", "--cpu-list", "0", "valgrind", "--tool=callgrind", f"--callgrind-out-file={found}"]
     command += [str(python), "-m", "spanwire", "start"]
     command += ["xbean:{configuration}", "--log-level", "warning"]
-    broker = Broker("counted", command, directory, 'limit="1400 mb"', inside, patience=START_DEADLINE)
+    is_tunnelled = workload.protocol == TUNNELLED
+    broker = Broker(
+        "counted", command, directory, 'limit="1400 mb"', inside, patience=START_DEADLINE, is_tunnelled=is_tunnelled
+    )
     try:
-        measure(load, broker, workload, 1)
+        if is_tunnelled:
+            ask_tunnel(broker.ports[TUNNELLED], "COUNTED", workload.count, START_DEADLINE)
+        else:
+            measure(load, broker, workload, 1)
     finally:
         broker.stop(START_DEADLINE)
     total = TOTAL.search(found.read_text())
@@ -98,9 +107,9 @@ def per_message(load: Generators, python: Path, workload: Workload, work: Path, 
     """What one message of ``workload`` takes; ``inside`` are elements of the broker's configuration."""
     few, more = [
         counted_run(load, python, replace(workload, count=messages), Path(tempfile.mkdtemp(dir=work)), inside)
-        for messages in (FEW, MORE)
+        for messages in (workload.count // FEWER, workload.count)
     ]
-    messages = MORE - FEW
+    messages = workload.count - workload.count // FEWER
     return Run(more.count.per_message(few.count, messages), more.profile.per_message(few.profile, messages))
 
 

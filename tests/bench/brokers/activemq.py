@@ -24,6 +24,7 @@ CLASSIC_CONFIGURATION = """<beans xmlns="http://www.springframework.org/schema/b
   <transportConnectors>
    <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}"/>
    <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}"/>
+   {connectors}
   </transportConnectors>
  </broker>
 </beans>
@@ -47,8 +48,12 @@ class Broker(BrokerProcess):
         plugins: str = "",
         patience: float = START_DEADLINE,
         about: str = "",
+        *,
+        is_tunnelled: bool = False,
     ) -> None:
-        openwire, stomp = free_port(), free_port()
+        """With ``is_tunnelled`` there is a connector for OpenWire over HTTP beside the others."""
+        openwire, stomp, http = free_port(), free_port(), free_port()
+        tunnel = f'<transportConnector name="http" uri="http://127.0.0.1:{http}"/>'
         directory.mkdir(parents=True, exist_ok=True)
         configuration = directory / "activemq.xml"
         configuration.write_text(
@@ -59,12 +64,13 @@ class Broker(BrokerProcess):
                 plugins=plugins,
                 openwire=openwire,
                 stomp=stomp,
+                connectors=tunnel if is_tunnelled else "",
             )
         )
         super().__init__(
             label,
             [part.replace("{configuration}", str(configuration)) for part in command],
-            {"openwire": openwire, "stomp": stomp, "jms": openwire},
+            {"openwire": openwire, "stomp": stomp, "jms": openwire, **({"http": http} if is_tunnelled else {})},
             directory,
             about=about,
             patience=patience,
