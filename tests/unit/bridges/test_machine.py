@@ -30,13 +30,8 @@ from spanwire.bridges.engine.dialogue import (
     Stop,
     Wait,
 )
-from spanwire.bridges.engine.machine import (
-    DRAINED_S,
-    GROWING_MAX_S,
-    IDLE_S,
-    MAX_BATCH_BYTES,
-    STABLE_S,
-)
+from spanwire.bridges.engine.machine import DRAINED_S, IDLE_S, MAX_BATCH_BYTES
+from spanwire.bridges.engine.retries import GROWING_MAX_S, STABLE_S
 from spanwire.bridges.engine.states import BridgeState
 from spanwire.bridges.model.definition import Quality
 from spanwire.bridges.model.message import BridgeMessage

@@ -53,6 +53,7 @@ from spanwire.bridges.engine.dialogue import (
     Stop,
     Wait,
 )
+from spanwire.bridges.engine.retries import Retries
 from spanwire.bridges.engine.route_processor import TakenSinglyError
 from spanwire.bridges.engine.route_work import RouteWork
 from spanwire.bridges.engine.states import ENDS, FALLIBLE, INTERRUPTIBLE, BridgeState, Phase
@@ -70,11 +71,7 @@ MAX_BATCH_BYTES: Final = 16 * MIB  # bytes of messages in one batch; a larger ba
 IDLE_S: Final = 30.0  # seconds of one wait for messages; then the connection to the target is checked, which a
 # thousand idle bridges must not do too often; a message finds a lost target sooner
 DRAINED_S: Final = 1.0  # seconds without a message after which a bridge that ends with its source stops
-STABLE_S: Final = 60.0  # seconds after which a link counts as a success, so that rare failures do not add up
 LATE_S: Final = 60.0  # seconds after which no prepare of an earlier link is under way; brokers notice a loss in 30 s
-GROWING_FIRST_S: Final = 1.0  # seconds; first pause with failureRetryInterval -1
-GROWING_MAX_S: Final = 60.0  # seconds; longest pause with failureRetryInterval -1
-MAX_DOUBLINGS: Final = 10  # of the growing pause, more would exceed the longest pause
 MAX_ERROR: Final = 1_000  # characters of an error in the status
 PHASES: Final[dict[type, Phase]] = {
     Hold: Phase.HOLDING,
@@ -114,8 +111,7 @@ class BridgeMachine:
         self._last_arrival = 0.0  # monotonic seconds
         self._connected_at: float | None = None
         self._recovers_at: float | None = None  # monotonic seconds of the second recovery of the link
-        self._failures = 0  # since the last success
-        self._failover_until: float | None = None  # monotonic seconds until which attempts after a loss do not count
+        self._retries: Final = Retries(definition.retry)
         self._has_failed = False  # the link is being closed because of a failure
 
     def status(self) -> BridgeStatus:
@@ -205,7 +201,7 @@ class BridgeMachine:
             self._goal = BridgeState.RUNNING
             if self.phase is not Phase.NONE:
                 return []
-            self._succeed()
+            self._retries.succeed()
             self.is_broken = False
             self._enter(BridgeState.STARTING, now)
             return self._connect()
@@ -408,12 +404,8 @@ class BridgeMachine:
         counters.lag_ms = max(0, now.wall_ms - newest_ms) if newest_ms > 0 else 0
         return self._on_batch_over(now)
 
-    def _succeed(self) -> None:
-        self._failures = 0
-        self._failover_until = None
-
     def _on_batch_over(self, now: Time) -> list[Action]:
-        self._succeed()
+        self._retries.succeed()
         self._singly = max(0, self._singly - 1)
         self._batch = []
         self._batch_bytes = 0
@@ -425,15 +417,9 @@ class BridgeMachine:
         if self._may_have_lost(event):
             counters.perhaps_lost += len(self._batch)
         self.last_error = event.reason[:MAX_ERROR]
-        if self._connected_at is not None and now.monotonic - self._connected_at >= STABLE_S:
-            self._succeed()
-        if self._failover_until is None:  # the loss itself; later attempts without a success count from here
-            is_loss = self._connected_at is not None
-            self._failover_until = now.monotonic + (self._definition.retry.failover_ms / 1000 if is_loss else 0.0)
-        if now.monotonic >= self._failover_until:
-            self._failures += 1
+        self._retries.fail(now.monotonic, self._connected_at)
         self._has_failed = True
-        if self._may_retry() and self._goal is BridgeState.RUNNING:
+        if self._retries.may_retry and self._goal is BridgeState.RUNNING:
             self._enter(BridgeState.RETRYING, now)
         return self._disconnect()
 
@@ -443,10 +429,6 @@ class BridgeMachine:
             return False
         return self.phase is Phase.SENDING or (self.phase is Phase.ACKNOWLEDGING and not event.is_without_effect)
 
-    def _may_retry(self) -> bool:
-        limit = self._definition.retry.max_retries
-        return limit == FOREVER or self._failures <= limit
-
     def _on_disconnected(self, now: Time) -> list[Action]:
         has_failed, self._has_failed = self._has_failed, False
         if self._goal is not BridgeState.RUNNING:
@@ -454,10 +436,10 @@ class BridgeMachine:
         if not has_failed:  # started again during a pause, or a message of the batch was refused
             self._enter(BridgeState.STARTING, now)
             return self._connect()
-        if not self._may_retry():
+        if not self._retries.may_retry:
             return self._rest(BridgeState.FAILED, now)
         self.phase = Phase.WAITING
-        return [Wait(self._pause_s())]
+        return [Wait(self._retries.pause_s)]
 
     def _on_interrupted(self, now: Time) -> list[Action]:
         if self.phase is Phase.WAITING:
@@ -472,12 +454,3 @@ class BridgeMachine:
         self.phase = Phase.NONE
         self._enter(state, now)
         return []
-
-    def _pause_s(self) -> float:
-        retry = self._definition.retry
-        failures = min(max(self._failures - 1, 0), MAX_DOUBLINGS)
-        if retry.interval_ms == FOREVER:
-            return min(GROWING_FIRST_S * (1 << failures), GROWING_MAX_S)
-        if retry.multiplier == 1.0:
-            return retry.interval_ms / 1000
-        return min(retry.interval_ms * retry.multiplier**failures, retry.longest_ms) / 1000
