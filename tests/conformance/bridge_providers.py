@@ -13,7 +13,14 @@ import pytest
 
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import LocalTransaction, MessageRefusedError, MessageSource, Provider
+from spanwire.bridges.ports import (
+    EagerSource,
+    EagerTarget,
+    LocalTransaction,
+    MessageRefusedError,
+    MessageSource,
+    Provider,
+)
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.message_view import BOOLEAN_VALUE, INT_VALUE, STRING_VALUE, TEXT, PropertyValue
@@ -391,5 +398,48 @@ class LocalTransactionConformance:
                 await take(link, 1)
                 await link.close()
             assert driver.texts(SOURCE) == ["a"]
+
+        runs(scenario)
+
+
+class EagerConformance:
+    """A source and a target that take further messages while their broker stores a batch."""
+
+    def test_an_acknowledgement_for_later_covers_no_message_that_is_received_since(
+        self, driver: ProviderDriver
+    ) -> None:
+        async def scenario() -> None:
+            driver.send(SOURCE, ["a", "b", "c", "d"])
+            source = await driver.provider().open_source(driver.source(), CREDIT)
+            assert isinstance(source, EagerSource)
+            await take(source, 2)
+            acknowledge = source.acknowledge_later()
+            await take(source, 1)
+            assert driver.pending(SOURCE) == 4
+            await acknowledge()
+            assert driver.pending(SOURCE) == 2
+            await source.close()
+            again = await driver.provider().open_source(driver.source(), CREDIT)
+            assert bodies(await take(again, 2)) == ["c", "d"]
+            await again.close()
+
+        runs(scenario)
+
+    def test_batches_behind_each_other_are_stored_in_order_without_a_refused_one(self, driver: ProviderDriver) -> None:
+        async def nothing() -> None:
+            """Wait for nothing."""
+
+        async def scenario() -> None:
+            target = await driver.provider().open_target(driver.target())
+            assert isinstance(target, EagerTarget)
+            broken = BridgeMessage("ID:1", TEXT, BrokenText(), 1)
+            first = await target.send_soon([neutral_message("1"), neutral_message("2")], nothing)
+            with pytest.raises(MessageRefusedError):
+                await target.send_soon([neutral_message("3"), broken], nothing)
+            last = await target.send_soon([neutral_message("4")], nothing)
+            await first()
+            await last()
+            assert driver.texts(TARGET) == ["1", "2", "4"]
+            await target.close()
 
         runs(scenario)

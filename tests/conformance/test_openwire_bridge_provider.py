@@ -20,6 +20,7 @@ from tests.conformance.bridge_providers import (
     SOURCE,
     TARGET,
     BridgeProviderConformance,
+    EagerConformance,
     LocalTransactionConformance,
     ProviderDriver,
     ReplyConformance,
@@ -105,6 +106,7 @@ def driver(broker: Broker) -> ProviderDriver:
 
 class TestOpenWireProvider(
     BridgeProviderConformance,
+    EagerConformance,
     LocalTransactionConformance,
     ReplyConformance,
     SelectorConformance,

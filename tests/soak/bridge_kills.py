@@ -49,7 +49,7 @@ PAIRS: Final = ((SPANWIRE, SPANWIRE), (SPANWIRE, CLASSIC), (CLASSIC, SPANWIRE), 
 SELF: Final = "bridge"
 STEPS: Final = {
     "AT_MOST_ONCE": ("Receive", "Acknowledge", "Send"),
-    "DUPLICATES_OK": ("Receive", "Send", "Acknowledge"),
+    "DUPLICATES_OK": ("Receive", "Send", "Acknowledge", "Store", "Acknowledged"),
     "ONCE_AND_ONLY_ONCE": ("Recover", "Receive", "Send", "Prepare", "Decide", "Commit"),
 }
 WITHIN: Final = ("Receive", "Send", "Commit")  # of ONCE_AND_ONLY_ONCE within one broker

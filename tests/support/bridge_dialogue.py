@@ -88,8 +88,12 @@ class BridgeDialogue:
         """Return the actions after the last event."""
         actions: list[Action] = []
         for event in events:
-            actions = self.machine.handle(event, Time(self.now, WALL_MS + int(self.now * 1000)))
+            actions = self.machine.handle(event, self.time)
         return actions
+
+    @property
+    def time(self) -> Time:
+        return Time(self.now, WALL_MS + int(self.now * 1000))
 
     @property
     def state(self) -> str:

@@ -3,7 +3,8 @@
     python -m tests.support.bridge_victim FILE ACTION:before|after:NUMBER
 
 ACTION is the name of a class in `spanwire.bridges.engine.dialogue`; the process stops itself before or after the action
-of this number, and says so on standard error. SIGCONT lets it go on.
+of this number, and says so on standard error. SIGCONT lets it go on. What a link does behind the actions has names,
+too: Store waits for the target, and Acknowledged for the source.
 """
 
 from __future__ import annotations
@@ -11,11 +12,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from spanwire.bridges.engine.dialogue import Action, Event
+from spanwire.bridges.running import links
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.cli.main import main
+
+Result = TypeVar("Result")
+Work = Callable[[], Awaitable[None]]
 
 AT_POINT: Final = "at the point"
 
@@ -27,15 +33,22 @@ class Point:
         self._action, self._moment, number = text.split(":")
         self._left = int(number)
 
-    def passes(self, action: Action, moment: str) -> None:
+    def passes(self, action: str, moment: str) -> None:
         """Stand still if this is the point."""
-        if moment != self._moment or type(action).__name__ != self._action:
+        if moment != self._moment or action != self._action:
             return
         self._left -= 1
         if self._left == 0:
             sys.stderr.write(f"{AT_POINT}\n")
             sys.stderr.flush()
             os.kill(os.getpid(), signal.SIGSTOP)
+
+    async def around(self, action: str, work: Awaitable[Result]) -> Result:
+        """Do a work with a point before and behind it."""
+        self.passes(action, "before")
+        result = await work
+        self.passes(action, "after")
+        return result
 
 
 def run(file: str, text: str) -> int:
@@ -44,12 +57,15 @@ def run(file: str, text: str) -> int:
     perform = BridgeRunner._perform
 
     async def performed(runner: BridgeRunner, action: Action) -> Event:
-        point.passes(action, "before")
-        event = await perform(runner, action)
-        point.passes(action, "after")
-        return event
+        return await point.around(type(action).__name__, perform(runner, action))
+
+    async def complete(stored: Work, acknowledged: Work, on_completed: Callable[[], None]) -> None:
+        await point.around("Store", stored())
+        await point.around("Acknowledged", acknowledged())
+        on_completed()
 
     BridgeRunner._perform = performed  # type: ignore[method-assign, assignment]
+    links._complete = complete
     return main(["bridge", "run", file])
 
 

@@ -107,15 +107,25 @@ class EagerSource(MessageSource, Protocol):
         """Acknowledge all received messages. Returns a function for awaiting the broker's storage."""
         ...
 
+    def acknowledge_later(self) -> Callable[[], Awaitable[None]]:
+        """Return a function that acknowledges the messages received so far, and waits for the broker's storage.
+
+        Messages received after this call are not acknowledged by the function.
+        """
+        ...
+
 
 @runtime_checkable
 class EagerTarget(MessageTarget, Protocol):
-    """A target with a broker that takes messages before the storage."""
+    """A target with a broker that takes further messages before the storage of a batch."""
 
-    async def send_after(self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]) -> None:
-        """Send messages as `MessageTarget.send`, for storage after the return of ``condition``.
+    async def send_soon(
+        self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]
+    ) -> Callable[[], Awaitable[None]]:
+        """Send messages, and ask for the storage of all of them after the return of ``condition``.
 
-        The broker stores no message earlier.
+        The broker stores no message earlier. Raises `MessageRefusedError` as `MessageTarget.send`. Returns a function
+        for awaiting the storage, which raises as `MessageTarget.send`.
         """
         ...
 

@@ -12,11 +12,13 @@ from spanwire.bridges.engine.dialogue import (
     Acknowledged,
     Commit,
     Committed,
+    Completed,
     DeadLetter,
     DeadLettered,
     Disconnect,
     Disconnected,
     Failed,
+    HandedOver,
     Receive,
     Received,
     Refused,
@@ -96,6 +98,28 @@ def test_a_message_that_is_named_before_it_comes_is_reported_as_it_goes() -> Non
     assert bridge.reported() == [("ID:0", "taken", "bridge orders", "")]
     bridge.steps.on_event(Send(bridge.messages), Sent(), object())
     assert bridge.reported() == [("ID:0", "bridged", B, "by bridge orders, its id there is unknown")]
+
+
+def test_a_message_of_a_batch_that_the_link_completes_has_crossed_when_it_is_complete() -> None:
+    bridge = Watched()
+    bridge.receives()
+    bridge.steps.on_event(Send(bridge.messages), Sent(is_stored=False), Link())
+    bridge.steps.on_event(Acknowledge(), HandedOver(), Link())
+    assert bridge.named() == [("taken", "")]
+    bridge.receives()
+    bridge.steps.on_event(Acknowledge(), Completed(), Link())
+    assert bridge.named() == [("taken", ""), ("bridged", "by bridge orders, as message ID:there:0")]
+
+
+def test_a_message_of_a_batch_that_a_closed_link_has_not_completed_comes_again() -> None:
+    bridge = Watched()
+    bridge.receives()
+    bridge.steps.on_event(Send(bridge.messages), Sent(is_stored=False), Link())
+    bridge.steps.on_event(Acknowledge(), HandedOver(), Link())
+    bridge.steps.on_event(RECEIVE, Failed("lost"), Link())
+    bridge.steps.on_event(Disconnect(), Disconnected("lost"), None)
+    cause = "the target may have it nevertheless, and it comes again: lost"
+    assert bridge.named() == [("taken", ""), ("failed", cause)]
 
 
 def test_while_nobody_follows_nothing_is_kept() -> None:

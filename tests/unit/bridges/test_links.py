@@ -1,4 +1,4 @@
-"""A link whose messages cross while the source stores the acknowledgement of the batch before."""
+"""Links whose messages cross while the brokers store the batch before and its acknowledgement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.bridge_dialogue import definition, text_messages
 
 
 class Ends:
-    """An eager source and an eager target that keep a list of what is done; the source stores when it is told."""
+    """An eager source and a target that keep a list of what is done; the source stores when it is told."""
 
     def __init__(self) -> None:
         self.done: Final[list[str]] = []
@@ -32,6 +32,12 @@ class Ends:
     def acknowledge_soon(self) -> Callable[[], Awaitable[None]]:
         self.done.append("acknowledge")
         return self._stored
+
+    def acknowledge_later(self) -> Callable[[], Awaitable[None]]:
+        async def acknowledge() -> None:
+            await self.acknowledge_soon()()
+
+        return acknowledge
 
     async def _stored(self) -> None:
         await self.stores.wait()
@@ -54,11 +60,6 @@ class Ends:
     async def send(self, messages: list[BridgeMessage]) -> None:
         self.done.append("sent at once")
 
-    async def send_after(self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]) -> None:
-        self.done.append("send")
-        await condition()
-        self.done.append("commit")
-
     async def open_reply_queue(self, on_reply: object) -> None:
         raise AssertionError("there is no reply")
 
@@ -72,24 +73,160 @@ class Ends:
         self.done.append("close")
 
 
+class EagerEnds(Ends):
+    """The same with an eager target, which stores when it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: Final = asyncio.Event()
+        self.refusal: JmsError | None = None
+        self.messages: Final[asyncio.Queue[list[BridgeMessage]]] = asyncio.Queue()
+
+    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+        return await self.messages.get()
+
+    async def send_soon(
+        self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]
+    ) -> Callable[[], Awaitable[None]]:
+        self.done.append("send")
+        await condition()
+        self.done.append("commit")
+        return self._committed
+
+    async def _committed(self) -> None:
+        await self.commits.wait()
+        if self.refusal is not None:
+            raise self.refusal
+        self.done.append("committed")
+
+
 def link_of(ends: Ends, is_eager: bool = True) -> PairLink:
     return PairLink(cast("MessageSource", ends), cast("MessageTarget", ends), is_eager=is_eager)
 
 
-def test_a_batch_crosses_before_and_is_stored_after_the_acknowledgement_of_the_batch_before() -> None:
+async def handed_over(ends: EagerEnds) -> PairLink:
+    """A link that has handed its first batch over."""
+    link = link_of(ends)
+    await link.send(text_messages(1))
+    link.hand_over(lambda: ends.done.append("completed"))
+    await turns()
+    return link
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_a_batch_is_sent_before_and_stored_after_the_acknowledgement_of_the_batch_before() -> None:
+    async def scenario() -> list[str]:
+        ends = EagerEnds()
+        link = await handed_over(ends)
+        sending = asyncio.create_task(link.send(text_messages(1)))
+        await turns()
+        assert ends.done == ["send", "commit", "send"]
+        ends.commits.set()
+        await turns()
+        assert ends.done[3:] == ["committed", "acknowledge"]
+        ends.stores.set()
+        await sending
+        return ends.done[5:]
+
+    assert asyncio.run(scenario()) == ["acknowledged", "completed", "commit"]
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_batch_that_is_not_completed_ends_the_wait_for_messages_and_is_not_acknowledged(is_refused: bool) -> None:
+    async def scenario() -> list[str]:
+        ends = EagerEnds()
+        link = await handed_over(ends)
+        receiving = asyncio.create_task(link.receive(1, 1, 30.0))
+        await turns()
+        if is_refused:
+            ends.refusal = JmsError("lost")
+        else:
+            ends.error = JmsError("lost")
+            ends.stores.set()
+        ends.commits.set()
+        with pytest.raises(JmsError, match="lost"):
+            await receiving
+        await link.close()
+        assert link.incomplete == ""
+        return ends.done[2:]
+
+    assert asyncio.run(scenario()) == (["close"] * 2 if is_refused else ["committed", "acknowledge", "close", "close"])
+
+
+def test_a_batch_is_completed_while_messages_are_waited_for_and_before_an_empty_receive_ends() -> None:
+    async def scenario() -> None:
+        ends = EagerEnds()
+        ends.stores.set()
+        link = await handed_over(ends)
+        receiving = asyncio.create_task(link.receive(1, 1, 1.0))
+        await turns()
+        ends.messages.put_nowait([])
+        await turns()
+        assert not receiving.done()
+        ends.commits.set()
+        assert await receiving == []
+        assert ends.done[-1] == "completed"
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_receive_leaves_the_batch_before_to_be_completed_at_the_close() -> None:
+    async def scenario() -> list[str]:
+        ends = EagerEnds()
+        ends.stores.set()
+        link = await handed_over(ends)
+        receiving = asyncio.create_task(link.receive(1, 1, 1.0))
+        await turns()
+        ends.messages.put_nowait([])
+        await turns()
+        receiving.cancel()
+        await asyncio.gather(receiving, return_exceptions=True)
+        closing = asyncio.create_task(link.close())
+        await turns()
+        ends.commits.set()
+        await closing
+        assert link.incomplete == ""
+        return ends.done[2:]
+
+    done = ["committed", "acknowledge", "acknowledged", "completed", "close", "close"]
+    assert asyncio.run(scenario()) == done
+
+
+def test_a_batch_that_a_closing_link_cannot_complete_in_time_is_named_and_not_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spanwire.bridges.completing.SETTLE_S", 0.01)
+
+    async def scenario() -> tuple[str, list[str]]:
+        ends = EagerEnds()
+        link = await handed_over(ends)
+        await link.close()
+        ends.commits.set()
+        await turns()
+        return link.incomplete, ends.done[2:]
+
+    assert asyncio.run(scenario()) == ("the last batch was not complete within 0.01 s", ["close"] * 2)
+
+
+def test_a_batch_crosses_after_the_acknowledgement_where_the_target_stores_each_at_once() -> None:
     async def scenario() -> list[str]:
         ends = Ends()
         link = link_of(ends)
+        assert not link.is_handed_over
         await link.send(text_messages(1))
         await link.acknowledge()
         sending = asyncio.create_task(link.send(text_messages(1)))
-        await asyncio.sleep(0)
-        assert ends.done == ["send", "commit", "acknowledge", "send"]
+        await turns()
+        assert ends.done == ["sent at once", "acknowledge"]
         ends.stores.set()
         await sending
-        return ends.done[4:]
+        return ends.done[2:]
 
-    assert asyncio.run(scenario()) == ["acknowledged", "commit"]
+    assert asyncio.run(scenario()) == ["acknowledged", "sent at once"]
 
 
 def test_a_batch_is_not_stored_after_a_refused_acknowledgement() -> None:
@@ -104,7 +241,7 @@ def test_a_batch_is_not_stored_after_a_refused_acknowledgement() -> None:
         await link.close()
         return ends.done
 
-    assert asyncio.run(scenario()) == ["acknowledge", "send", "close", "close"]
+    assert asyncio.run(scenario()) == ["acknowledge", "close", "close"]
 
 
 def test_the_last_acknowledgement_is_stored_before_a_dead_letter_and_before_the_close() -> None:

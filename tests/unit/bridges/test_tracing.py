@@ -7,10 +7,13 @@ from typing import Final
 import pytest
 
 from spanwire.bridges.engine.dialogue import (
+    Acknowledge,
     Commit,
     Committed,
+    Completed,
     DeadLetter,
     DeadLettered,
+    HandedOver,
     Receive,
     Received,
     Send,
@@ -48,6 +51,16 @@ class Notes:
 
 def traced(number: int, flags: str = "01") -> BridgeMessage:
     return text_message(number, properties={"traceparent": (STRING_VALUE, f"00-{TRACE}-{SPAN}-{flags}")})
+
+
+def test_a_traced_message_of_a_batch_that_the_link_completes_is_noted_when_it_is_complete() -> None:
+    bridge = Notes()
+    bridge.notes.on_event(Send(bridge.receives(traced(1))), Sent(is_stored=False))
+    bridge.notes.on_event(Acknowledge(), HandedOver())
+    bridge.receives(traced(2))
+    assert bridge.outcomes() == []
+    bridge.notes.on_event(Acknowledge(), Completed())
+    assert bridge.outcomes() == [("ID:1", "")]
 
 
 def test_a_traced_message_is_noted_when_the_target_has_it() -> None:

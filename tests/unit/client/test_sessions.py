@@ -213,6 +213,22 @@ def test_what_goes_last_and_is_answered_is_on_the_broker_s_disk_where_any_is(
     assert consumer.acknowledge_stored() is None
 
 
+def test_a_taken_range_is_acknowledged_without_the_messages_that_are_delivered_since(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session("client"))
+    consumer.discard_delivered()
+    for text in ("a", "b"):
+        broker.dispatches(consumer, text, persistent=True)
+    consumer.next_messages(9, MUCH, broker.now)
+    taken = consumer.take_range()
+    assert not consumer.has_delivered
+    broker.dispatches(consumer, "c", persistent=True)
+    consumer.next_messages(9, MUCH, broker.now)
+    assert consumer.acknowledge_stored(taken) is not None and consumer.has_delivered
+    acks = [command for command in broker.receives() if isinstance(command, wire.MessageAck)]
+    assert [command.message_count for command in acks] == [1, 1]
+    assert consumer.acknowledge_stored() is not None and not consumer.has_delivered
+
+
 @pytest.mark.parametrize("mode", ["auto", "dups_ok", "individual", "transacted"])
 def test_delivered_messages_can_be_discarded_only_under_client_acknowledgement(broker: PlayedBroker, mode: str) -> None:
     consumer = broker.consumer(broker.session(mode))

@@ -4,6 +4,10 @@ One action of input or output is under way at a time: `Connect`, `Recover`, `Rec
 `Decide`, `Commit`, `DeadLetter`, `Disconnect` or `Wait`; of a route also `Hold`, `CallFunctions` or `Keep`. An
 action ends with its event, or with `Failed`. `Interrupt` asks for an early end of a `Connect`, `Receive`, `Hold` or
 `Wait`. The answer is the event of the action, or `Interrupted`.
+
+A link with brokers that take messages while they store others answers `Acknowledge` with `HandedOver`, and completes
+the batch behind the next actions. `Completed` comes between any two events then. A link completes one batch at a time:
+the next `Send` ends after `Completed`. After a batch that the link cannot complete, the next action fails.
 """
 
 from __future__ import annotations
@@ -61,8 +65,23 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """The link completes the batch, and the next batch may be received."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The target has stored the batch of `HandedOver`, and the source the acknowledgement."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sent:
-    """The target has stored the batch, or the transaction holds the batch."""
+    """The target has stored the batch, or the transaction holds the batch.
+
+    With ``is_stored`` False the link has asked for the storage, and has no answer yet.
+    """
+
+    is_stored: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +132,9 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The link is closed."""
+    """The link is closed. ``reason`` says why the link could not complete the batch of `HandedOver`, if so."""
+
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +162,8 @@ Event = (
     | Recovered
     | Received
     | Acknowledged
+    | HandedOver
+    | Completed
     | Sent
     | Prepared
     | Decided

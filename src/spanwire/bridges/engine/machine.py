@@ -6,9 +6,17 @@
     ONCE_AND_ONLY_ONCE   SENDING, COMMITTING                            (one local transaction)
                          SENDING, PREPARING, DECIDING, COMMITTING       (two brokers)
 
-A failure drops the batch and closes the link. The source keeps all unacknowledged messages, so the next link receives
-these messages again. Between two brokers each link begins with RECOVERING, which finishes the branches of a batch that
-was prepared; a minute later a second recovery finds branches that a broker has prepared late.
+In DUPLICATES_OK a link whose brokers can do so completes a batch while the next one is received and sent:
+
+    SENDING n, ACKNOWLEDGING n ──HandedOver──▶ RECEIVING n+1, SENDING n+1 ──▶ …
+    the link:        stored at the target, acknowledged at the source ──Completed──▶ n+1 is stored
+
+So at most `MAX_BATCHES` batches are under way. The target stores a batch after the source has stored the
+acknowledgement of the batch before, so a failure doubles one batch at most.
+
+A failure drops all batches under way and closes the link. The source keeps all unacknowledged messages, so the next
+link receives these messages again. Between two brokers each link begins with RECOVERING, which finishes the branches of
+a batch that was prepared; a minute later a second recovery finds branches that a broker has prepared late.
 
 A route sends to several targets and keeps a state; `RouteWork` decides about its batches.
 """
@@ -26,6 +34,7 @@ from spanwire.bridges.engine.dialogue import (
     CallFunctions,
     Commit,
     Committed,
+    Completed,
     Connect,
     Connected,
     DeadLetter,
@@ -36,6 +45,7 @@ from spanwire.bridges.engine.dialogue import (
     Elapsed,
     Event,
     Failed,
+    HandedOver,
     Hold,
     Interrupt,
     Interrupted,
@@ -68,6 +78,7 @@ from spanwire.model.units import MIB
 from spanwire.routes.readers.bridge_parameters import FOREVER
 
 MAX_BATCH_BYTES: Final = 16 * MIB  # bytes of messages in one batch; a larger batch is sent before it is full
+MAX_BATCHES: Final = 2  # under way: one is stored, one received and sent; a third would wait for the same answers
 IDLE_S: Final = 30.0  # seconds of one wait for messages; then the connection to the target is checked, which a
 # thousand idle bridges must not do too often; a message finds a lost target sooner
 DRAINED_S: Final = 1.0  # seconds without a message after which a bridge that ends with its source stops
@@ -106,6 +117,7 @@ class BridgeMachine:
         self._goal = BridgeState.STOPPED  # running, paused or stopped: the last command
         self._batch: list[BridgeMessage] = []
         self._batch_bytes = 0
+        self._handed: Final[list[list[BridgeMessage]]] = []  # batches that the link completes
         self._step = 0
         self._singly = 0  # messages still to be sent one at a time, because one of them was refused
         self._last_arrival = 0.0  # monotonic seconds
@@ -142,6 +154,11 @@ class BridgeMachine:
         """
         if isinstance(event, (Start, Pause, Stop)):
             return self._command(event, now)
+        if isinstance(event, Completed) and self._handed:
+            if not self._has_failed:
+                self._retries.succeed()
+            self._count(self._handed.pop(0), now)
+            return []
         self._check(event)
         if isinstance(event, Failed):
             return self._fail(event, now)
@@ -164,7 +181,8 @@ class BridgeMachine:
         self.is_broken = True
         self.last_error = reason[:MAX_ERROR]
         self.counters.failures += 1
-        self._disconnect()  # drops the batch; the caller closes the link
+        self._disconnect()  # drops the batches; the caller closes the link
+        self._drop_handed()
         self._has_failed = False
         self._singly = 0
         self._goal = BridgeState.STOPPED
@@ -188,7 +206,7 @@ class BridgeMachine:
         if isinstance(event, Recovered):
             return self._on_recovered(event, now)
         if isinstance(event, Disconnected):
-            return self._on_disconnected(now)
+            return self._on_disconnected(event.reason, now)
         return self._connect() if isinstance(event, Elapsed) else self._on_interrupted(now)
 
     def _check(self, event: Event) -> None:
@@ -256,6 +274,8 @@ class BridgeMachine:
         return self._receive(now)
 
     def _on_step_done(self, event: Event, now: Time) -> list[Action]:
+        if isinstance(event, HandedOver):
+            return self._on_handed_over(now)
         if isinstance(event, Committed):
             self._note(event.problems)
         self._step += 1
@@ -396,16 +416,31 @@ class BridgeMachine:
         self.phase = Phase.COMMITTING
         return [Commit()]
 
+    def _on_handed_over(self, now: Time) -> list[Action]:
+        self._handed.append(self._batch)
+        assert len(self._handed) < MAX_BATCHES, "a link completes one batch at a time"
+        return self._next_batch(now)
+
+    def _drop_handed(self) -> None:
+        self.counters.aborted += sum(map(len, self._handed))
+        self._handed.clear()
+
     def _on_batch_done(self, now: Time) -> list[Action]:
-        counters = self.counters
-        counters.forwarded += len(self._batch)
-        counters.batches += 1
-        newest_ms = self._batch[-1].timestamp_ms
-        counters.lag_ms = max(0, now.wall_ms - newest_ms) if newest_ms > 0 else 0
+        self._count(self._batch, now)
         return self._on_batch_over(now)
+
+    def _count(self, batch: list[BridgeMessage], now: Time) -> None:
+        counters = self.counters
+        counters.forwarded += len(batch)
+        counters.batches += 1
+        newest_ms = batch[-1].timestamp_ms
+        counters.lag_ms = max(0, now.wall_ms - newest_ms) if newest_ms > 0 else 0
 
     def _on_batch_over(self, now: Time) -> list[Action]:
         self._retries.succeed()
+        return self._next_batch(now)
+
+    def _next_batch(self, now: Time) -> list[Action]:
         self._singly = max(0, self._singly - 1)
         self._batch = []
         self._batch_bytes = 0
@@ -429,8 +464,12 @@ class BridgeMachine:
             return False
         return self.phase is Phase.SENDING or (self.phase is Phase.ACKNOWLEDGING and not event.is_without_effect)
 
-    def _on_disconnected(self, now: Time) -> list[Action]:
+    def _on_disconnected(self, reason: str, now: Time) -> list[Action]:
         has_failed, self._has_failed = self._has_failed, False
+        if self._handed and not has_failed:
+            self.counters.failures += 1
+            self.last_error = reason[:MAX_ERROR]
+        self._drop_handed()
         if self._goal is not BridgeState.RUNNING:
             return self._rest(self._goal, now)
         if not has_failed:  # started again during a pause, or a message of the batch was refused

@@ -15,11 +15,13 @@ from spanwire.bridges.engine.dialogue import (
     Action,
     Commit,
     Committed,
+    Completed,
     DeadLetter,
     DeadLettered,
     Disconnected,
     Event,
     Failed,
+    HandedOver,
     Received,
     Refused,
     Send,
@@ -44,6 +46,8 @@ REFUSED: Final = "refused"
 FAILED: Final = "failed"
 LOST: Final = "lost"
 NOT_SENT: Final = "not-sent"
+
+MAYBE: Final = "the target may have it nevertheless, and it comes again"
 
 Step = tuple[str, str, str, str, str, int]  # message id, step, location, cause, id there, milliseconds since 1970
 
@@ -128,19 +132,21 @@ class MessageSteps:
         self._acknowledges_first: Final = definition.quality is Quality.AT_MOST_ONCE and not is_route
         self._batch: Final[dict[str, bool]] = {}  # messages on their way, True if one was sent
         self._uncommitted: list[tuple[str, str, str, str]] = []  # message id, location, cause, id there
+        self._handed: list[tuple[str, str, str, str]] = []  # the same of the batch that the link completes
         self._is_acknowledged = False
 
     def on_event(self, action: Action, event: Event, link: object) -> None:
         """Take the outcome of an action; ``link`` is the open link of the bridge."""
         if not self._followed.is_active:
-            if self._batch:
+            if self._batch or self._handed:
                 self._end_batch()
+                self._handed = []
         elif isinstance(event, Received):
             for message in event.messages:
                 self._batch[message.message_id] = False
                 self._followed.note(message.message_id, TAKEN, self._label)
         elif isinstance(event, Sent) and isinstance(action, Send):
-            self._on_sent(action, link)
+            self._on_sent(action, link, event.is_stored)
         elif isinstance(event, Refused) and isinstance(action, Send):
             message_id = self._known(action.messages[event.index])[0]
             step = LOST if self._is_acknowledged else REFUSED
@@ -153,9 +159,14 @@ class MessageSteps:
         if isinstance(event, Acknowledged):
             self._on_acknowledged()
         elif isinstance(event, Committed):
-            for message_id, location, cause, there in self._uncommitted:
-                self._followed.note(message_id, BRIDGED, location, cause, there)
+            self._note_bridged(self._uncommitted)
             self._end_batch()
+        elif isinstance(event, HandedOver):
+            self._handed = self._uncommitted
+            self._end_batch()
+        elif isinstance(event, Completed):
+            self._note_bridged(self._handed)
+            self._handed = []
         elif isinstance(event, DeadLettered) and isinstance(action, DeadLetter):
             for message_id in self._batch:
                 self._followed.note(message_id, REFUSED, self._label, f"it becomes a dead letter: {action.cause}")
@@ -164,6 +175,17 @@ class MessageSteps:
             self._on_failed(action, event)
         elif isinstance(event, Disconnected):
             self._end_batch()
+            cause = f"{MAYBE}: {event.reason}" if event.reason else MAYBE
+            self._note_failed([message_id for message_id, *_ in self._handed], cause)
+            self._handed = []
+
+    def _note_bridged(self, messages: list[tuple[str, str, str, str]]) -> None:
+        for message_id, location, cause, there in messages:
+            self._followed.note(message_id, BRIDGED, location, cause, there)
+
+    def _note_failed(self, message_ids: Iterable[str], cause: str, step: str = FAILED) -> None:
+        for message_id in message_ids:
+            self._followed.note(message_id, step, self._label, cause)
 
     def _on_acknowledged(self) -> None:
         if self._acknowledges_first:
@@ -175,7 +197,7 @@ class MessageSteps:
                 self._followed.note(message_id, NOT_SENT, self._label, cause)
         self._end_batch()
 
-    def _on_sent(self, action: Send, link: object) -> None:
+    def _on_sent(self, action: Send, link: object, is_stored: bool) -> None:
         ids: list[str] = []
         if isinstance(link, NamingLink):
             ids = link.sent_ids(action.target, len(action.messages))
@@ -187,7 +209,7 @@ class MessageSteps:
             name = f"by {self._label}" + (f", part {part}" if part else "")
             there = ids[index] if index < len(ids) else ""
             cause = f"{name}, as message {there}" if there else f"{name}, its id there is unknown"
-            if self._commits:
+            if self._commits or not is_stored:
                 self._uncommitted.append((message_id, location, cause, there))
             else:
                 self._followed.note(message_id, BRIDGED, location, cause, there)
@@ -199,9 +221,8 @@ class MessageSteps:
         if self._is_acknowledged:
             step = LOST
         elif isinstance(action, (Send, Commit)):
-            cause = f"the target may have it nevertheless, and it comes again: {cause}"
-        for message_id in self._batch:
-            self._followed.note(message_id, step, self._label, cause)
+            cause = f"{MAYBE}: {cause}"
+        self._note_failed(self._batch, cause, step)
         self._end_batch()
 
     def _known(self, message: BridgeMessage) -> tuple[str, str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
+from spanwire.bridges.completing import Completing
 from spanwire.bridges.model.definition import BatchLimits, BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.provider_description import MAX_CREDIT
@@ -23,9 +22,7 @@ from spanwire.bridges.ports import (
 )
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Conversion, Convertors
 from spanwire.bridges.running.replies import ReplyProxies, reply_proxies
-from spanwire.model.errors import ConfigurationError, SpanwireError
-
-SETTLE_S: Final = 5.0  # seconds for an acknowledgement under way when a link closes; later its batch comes again
+from spanwire.model.errors import ConfigurationError
 
 
 class Link(Protocol):
@@ -71,34 +68,49 @@ class PairLink:
         conversion: Conversion | None = None,
         is_eager: bool = False,
     ) -> None:
-        """``is_eager`` lets messages cross while the source stores the acknowledgement of the batch before.
+        """``is_eager`` lets messages cross while the brokers store the batch before.
 
-        The target stores no such message before the acknowledgement, so a failure doubles one batch at most.
+        An eager source stores the acknowledgement meanwhile. With an eager target, too, the batches are handed over:
+        the target stores the batch before, and the source its acknowledgement then. The target stores no batch before
+        the acknowledgement of the batch before, so a failure doubles one batch at most.
         """
         self._source: Final[MessageSource] = source
         self._target: Final[MessageTarget] = target
         self._replies: Final[ReplyProxies | None] = replies
         self._conversion: Final[Conversion | None] = conversion
         self._eager_source: Final = source if is_eager and isinstance(source, EagerSource) else None
-        self._eager_target: Final = target if isinstance(target, EagerTarget) else None
-        self._stored: Callable[[], Awaitable[None]] | None = None  # waits for the acknowledgement under way
+        self._eager_target: Final = (
+            target if self._eager_source is not None and isinstance(target, EagerTarget) else None
+        )
+        self._sent: Callable[[], Awaitable[None]] | None = None  # waits until the target has stored the last batch
+        self._completing: Final = Completing()
+        self.incomplete = ""  # why the last batch was not completed before the link closed
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Return True if batches are completed by `hand_over` instead of `acknowledge`."""
+        return self._eager_target is not None
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive from the source."""
-        return await self._source.receive(max_messages, max_bytes, wait_s)
+        """Receive from the source. Ends with an error as soon as the batch before cannot be completed."""
+        return await self._completing.received(self._source.receive(max_messages, max_bytes, wait_s))
 
     async def acknowledge(self) -> None:
         """Acknowledge at the source."""
         if self._eager_source is None:
             await self._source.acknowledge()
         else:
-            self._stored = self._eager_source.acknowledge_soon()
+            self._completing.begin(_call(self._eager_source.acknowledge_soon()))
 
-    async def _settle(self) -> None:
-        """Wait until the source has stored the acknowledgement under way."""
-        stored, self._stored = self._stored, None
-        if stored is not None:
-            await stored()
+    def hand_over(self, on_completed: Callable[[], None]) -> None:
+        """Complete the batch behind the next calls: wait for the target, and acknowledge then.
+
+        ``on_completed`` is called before the next `send` ends. An error is raised by the next call.
+        """
+        stored, self._sent = self._sent, None
+        assert stored is not None and self._eager_source is not None, "a batch is sent before it is handed over"
+        acknowledged = self._eager_source.acknowledge_later()
+        self._completing.begin(_complete(stored, acknowledged, on_completed))
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send to the target."""
@@ -107,9 +119,9 @@ class PairLink:
         if self._conversion is not None:
             messages = await self._conversion.convert(messages)
         if self._eager_target is not None:
-            await self._eager_target.send_after(messages, self._settle)
+            self._sent = await self._eager_target.send_soon(messages, self._completing.settle)
         else:
-            await self._settle()
+            await self._completing.settle()
             await self._target.send(messages)
 
     def sent_ids(self, target: int, count: int) -> list[str]:
@@ -122,19 +134,18 @@ class PairLink:
 
     async def dead_letter(self, cause: str) -> None:
         """Hand the only received message to the source's broker as a dead letter."""
-        await self._settle()
+        await self._completing.settle()
         await self._source.dead_letter(cause)
 
     def check(self) -> None:
-        """Raise `JmsError` if a connection is lost."""
+        """Raise `JmsError` if a connection is lost, or the batch before cannot be completed."""
+        self._completing.check()
         self._target.check()
         self._source.check()
 
     async def close(self) -> None:
-        """Close the source first, so that the messages return to the broker soon."""
-        with contextlib.suppress(SpanwireError, TimeoutError):
-            async with asyncio.timeout(SETTLE_S):
-                await self._settle()
+        """Complete the batch before, and close the source first, so that the messages return to the broker soon."""
+        self.incomplete = await self._completing.close()
         await self._source.close()
         await self._target.close()
 
@@ -176,6 +187,19 @@ class TransactionLink:
     async def close(self) -> None:
         """Close the connection and roll back."""
         await self._transaction.close()
+
+
+async def _call(wait: Callable[[], Awaitable[None]]) -> None:
+    await wait()
+
+
+async def _complete(
+    stored: Callable[[], Awaitable[None]], acknowledged: Callable[[], Awaitable[None]], on_completed: Callable[[], None]
+) -> None:
+    """Acknowledge a batch once the target has stored the batch."""
+    await stored()
+    await acknowledged()
+    on_completed()
 
 
 def last_ids(target: object, count: int) -> list[str]:

@@ -17,6 +17,7 @@ from spanwire.bridges.engine.dialogue import (
     CallFunctions,
     Commit,
     Committed,
+    Completed,
     Connect,
     Connected,
     DeadLetter,
@@ -28,6 +29,7 @@ from spanwire.bridges.engine.dialogue import (
     Elapsed,
     Event,
     Failed,
+    HandedOver,
     Hold,
     Interrupt,
     Interrupted,
@@ -52,7 +54,7 @@ from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState, Phase
 from spanwire.bridges.ports import MessageRefusedError, PartlySentError
 from spanwire.bridges.running.following import MessageSteps
-from spanwire.bridges.running.links import Link
+from spanwire.bridges.running.links import Link, PairLink
 from spanwire.bridges.running.route_link import RouteLink
 from spanwire.bridges.running.tracing import BridgeNotes, RouteNotes
 from spanwire.bridges.xa.xa_link import XaLink
@@ -118,18 +120,28 @@ class BridgeRunner:
         while True:
             action, self._next = self._next, None
             if action is not None:
-                event = await self._event_of(action)
-                if self._notes is not None:
-                    self._notes.on_event(action, event)
-                if self._steps is not None:
-                    self._steps.on_event(action, event, self._link)
-                if not self.machine.is_broken:
-                    self._take(event)
+                self._on_event(action, await self._event_of(action))
             elif self.machine.state in ENDED:
                 return
             else:
                 self._wake.clear()
                 await self._wake.wait()
+
+    def _on_event(self, action: Action, event: Event) -> None:
+        if self._notes is not None:
+            self._notes.on_event(action, event)
+        if self._steps is not None:
+            self._steps.on_event(action, event, self._link)
+        if not self.machine.is_broken:
+            self._take(event)
+
+    def _on_completed(self) -> None:
+        """Take the completion of a batch that the link has completed behind the actions."""
+        try:
+            self._on_event(Acknowledge(), Completed())
+        except Exception as error:  # noqa: BLE001 - a defect: no end of the other bridges
+            self._break_down(error)
+            self._wake.set()
 
     def start(self) -> None:
         """Resume a paused bridge."""
@@ -205,8 +217,7 @@ class BridgeRunner:
                 await asyncio.sleep(action.seconds)
                 return Elapsed()
             if isinstance(action, Disconnect):
-                await self._close()
-                return Disconnected()
+                return Disconnected(await self._close())
             return await self._use(action)
         except SpanwireError as error:
             if self._notes is not None:
@@ -228,12 +239,7 @@ class BridgeRunner:
                 link.check()
             return Received(messages)
         if isinstance(action, Acknowledge):
-            try:
-                link.check()
-            except SpanwireError as error:  # with AT_MOST_ONCE a target that is known to be lost must lose no batch
-                return Failed(str(error), is_without_effect=True)
-            await link.acknowledge()
-            return Acknowledged()
+            return await _acknowledge(link, self._on_completed)
         if isinstance(action, Send):
             return await _send(link, action)
         if isinstance(action, CallFunctions):
@@ -252,14 +258,16 @@ class BridgeRunner:
         await link.commit()
         return Committed()
 
-    async def _close(self) -> None:
+    async def _close(self) -> str:
+        """Close the link. Returns why the link could not complete the batch that was handed over, if so."""
         link, self._link = self._link, None
         if link is None:
-            return
+            return ""
         try:
             await link.close()
         except Exception as error:  # noqa: BLE001 - of a library, or a defect; the link is not used again
             self._reported(error, "close")
+        return link.incomplete if isinstance(link, PairLink) else ""
 
 
 async def _send(link: Link, action: Send) -> Event:
@@ -270,7 +278,19 @@ async def _send(link: Link, action: Send) -> Event:
             await link.send(action.messages)
     except MessageRefusedError as error:
         return Refused(error.index, str(error), isinstance(error, PartlySentError))
-    return Sent()
+    return Sent(not (isinstance(link, PairLink) and link.is_handed_over))
+
+
+async def _acknowledge(link: Link, on_completed: Callable[[], None]) -> Event:
+    try:
+        link.check()
+    except SpanwireError as error:  # with AT_MOST_ONCE a target that is known to be lost must lose no batch
+        return Failed(str(error), is_without_effect=True)
+    if isinstance(link, PairLink) and link.is_handed_over:
+        link.hand_over(on_completed)
+        return HandedOver()
+    await link.acknowledge()
+    return Acknowledged()
 
 
 async def _use_branches(link: XaLink, action: Action) -> Event:

@@ -11,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from spanwire.bridges.engine.dialogue import Action, Committed, DeadLettered, Event, Received, Send, Sent
+from spanwire.bridges.engine.dialogue import (
+    Action,
+    Committed,
+    Completed,
+    DeadLettered,
+    Event,
+    HandedOver,
+    Received,
+    Send,
+    Sent,
+)
 from spanwire.bridges.model.definition import BridgeDefinition, Quality, Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
@@ -40,13 +50,18 @@ class BridgeNotes:
         self._records: Final[SpanRecords] = records
         self._clock: Final = clock
         self._on_way: Final[dict[str, tuple[TraceContext, int]]] = {}  # by message id, with wall milliseconds
+        self._handed: list[str] = []  # messages of the batch that the link completes
 
     def on_event(self, action: Action, event: Event) -> None:
         """Take the outcome of an action of the bridge."""
         if isinstance(event, Received):
             self._remember(event.messages)
-        elif isinstance(event, Sent) and isinstance(action, Send) and not self._commits:
+        elif isinstance(event, Sent) and isinstance(action, Send) and event.is_stored and not self._commits:
             self._note([message.message_id for message in action.messages], "")
+        elif isinstance(event, HandedOver):
+            self._handed = list(self._on_way)
+        elif isinstance(event, Completed):
+            self._note(self._handed, "")
         elif isinstance(event, Committed):
             self._note(list(self._on_way), "")
         elif isinstance(event, DeadLettered):

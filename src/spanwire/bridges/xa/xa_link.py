@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from spanwire.bridges.completing import Completing
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import place
 from spanwire.bridges.model.message import BridgeMessage
@@ -34,7 +35,6 @@ from spanwire.model.ids import XaTransactionId
 
 Answer = TypeVar("Answer")
 
-SETTLE_S: Final = 5.0  # seconds for commits under way when a link closes; else the recovery finishes them
 UNDO_S: Final = 2.0  # seconds for the rollback of prepared branches, when the link is closed; else the recovery does it
 
 
@@ -69,7 +69,7 @@ class XaLink:
     ) -> None:
         """``unfinished`` comes from earlier links of the bridge."""
         self._unfinished: Final[Unfinished] = unfinished or Unfinished()
-        self._completing: asyncio.Task[list[str]] | None = None
+        self._completing: Final = Completing()
         self._definition: Final[BridgeDefinition] = definition
         self._source: Final[XaSource] = source
         self._target: Final[XaTarget] = target
@@ -139,12 +139,12 @@ class XaLink:
                 )
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Receive from the source."""
+        """Receive from the source. Ends with an error as soon as the batch before cannot be committed."""
         if self._begun is not None and not self._has_begun:
             self._transaction = self._names.next_transaction()
             self._begun.begin(self._branch(Side.SOURCE))
             self._has_begun = True
-        return await self._source.receive(max_messages, max_bytes, wait_s)
+        return await self._completing.received(self._source.receive(max_messages, max_bytes, wait_s))
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Begin a transaction, and send in the branch of the target."""
@@ -184,21 +184,19 @@ class XaLink:
             for side in self._prepared
         ]
         self._unfinished.counted.add(transaction)
-        self._completing = asyncio.create_task(self._finish(transaction, commits))
+        self._completing.begin(self._finish(transaction, commits))
         await asyncio.sleep(0)  # the commits are written before the next branch begins
         return self._unfinished.take_problems()
 
-    async def _finish(self, transaction: str, commits: list[asyncio.Task[str]]) -> list[str]:
+    async def _finish(self, transaction: str, commits: list[asyncio.Task[str]]) -> None:
         problems = await _both(commits)
         self._log.finish(transaction)
         self._unfinished.counted.discard(transaction)
-        return [problem for problem in problems if problem]
+        self._unfinished.problems += [problem for problem in problems if problem]
 
     async def settle(self) -> None:
         """Wait until the batch before is committed."""
-        completing, self._completing = self._completing, None
-        if completing is not None:
-            self._unfinished.problems += await completing
+        await self._completing.settle()
 
     async def _commit(self, side: Side, transaction: str, branch: XaTransactionId, was_lost: bool) -> str:
         """Commit a branch. Returns the heuristic outcome, or an empty text.
@@ -234,16 +232,13 @@ class XaLink:
 
     def check(self) -> None:
         """Raise `JmsError` if a connection is lost, or a commit under way has failed."""
-        if self._completing is not None and self._completing.done():
-            self._completing.result()
+        self._completing.check()
         self._target.check()
         self._source.check()
 
     async def close(self) -> None:
         """Roll back a transaction without a decision as far as possible, and close the connections."""
-        with contextlib.suppress(SpanwireError, TimeoutError):  # the recovery finishes it
-            async with asyncio.timeout(SETTLE_S):
-                await self.settle()
+        await self._completing.close()  # the recovery finishes what is not committed
         if self._may_undo:
             with contextlib.suppress(SpanwireError, TimeoutError):
                 async with asyncio.timeout(UNDO_S):

@@ -11,6 +11,7 @@ from collections import deque
 from typing import Final
 
 from spanwire.client.addressing.options import MAX_PREFETCH, ClientSettings
+from spanwire.client.messages.ack_range import AckRange
 from spanwire.client.messages.message import Message, MessageAcknowledger
 from spanwire.client.messages.message_encoder import NULL
 from spanwire.client.protocol.delivered_messages import DeliveredMessages
@@ -360,9 +361,13 @@ class ClientConsumer:
         """Acknowledge all delivered messages. In a transaction the messages are retained until the end."""
         self._delivered.acknowledge_all(transaction)
 
-    def acknowledge_stored(self) -> Request | None:
-        """Acknowledge as `DeliveredMessages.acknowledge_stored`."""
-        return self._delivered.acknowledge_stored()
+    def take_range(self) -> AckRange:
+        """Return the delivered messages for a later `acknowledge_stored`; after `discard_delivered` alone."""
+        return self._delivered.take_range()
+
+    def acknowledge_stored(self, taken: AckRange | None = None) -> Request | None:
+        """Acknowledge all delivered messages, or those of `take_range`, as `DeliveredMessages.acknowledge_range`."""
+        return self._delivered.acknowledge_range(self.take_range() if taken is None else taken)
 
     def poison_last(self, cause: str) -> None:
         """Send the message that was delivered last to the dead-letter queue with a cause."""

@@ -27,7 +27,7 @@ class DeliveredMessages:
         self._consumer_id: Final[wire.ConsumerId] = consumer_id
         self._encoder: Final[AcknowledgementEncoder] = AcknowledgementEncoder(nested_octets(consumer_id))
         self._messages: Final[dict[bytes, Message]] = {}
-        self._range: Final[AckRange] = AckRange()
+        self._range = AckRange()
         self._extension = 0  # messages that DELIVERED_ACK has reported
         self._committing = 0  # messages, from the first, in a commit without a response
 
@@ -72,8 +72,15 @@ class DeliveredMessages:
         else:
             self._committing = len(messages)
 
-    def acknowledge_stored(self) -> Request | None:
-        """Acknowledge an `AckRange` with a request. The broker answers after a sync.
+    def take_range(self) -> AckRange:
+        """Return the messages delivered so far as a range, and begin the next range."""
+        taken = self._range
+        self._range = AckRange()
+        self._extension = 0
+        return taken
+
+    def acknowledge_range(self, unkept: AckRange) -> Request | None:
+        """Acknowledge a range of `take_range` with a request. The broker answers after a sync.
 
         Only the last message is acknowledged with a request. ActiveMQ syncs the disk once for each message of an
         answered range, and a sync covers all earlier writes (KahaDB: enableJournalDiskSyncs).
@@ -81,11 +88,10 @@ class DeliveredMessages:
         Returns:
             None without a message to acknowledge, or after the connection broke: the broker redelivers the messages.
         """
-        unkept, stored = self._range, self._range.stored
+        stored = unkept.stored
         first, before, after, last = unkept.first, unkept.before, unkept.after, unkept.last
         before_count = unkept.before_count
         after_count = unkept.count - before_count - 1
-        self.clear()
         if stored is None or stored.epoch != self._correlator.epoch:
             return None
         if first is not None and before is not None:

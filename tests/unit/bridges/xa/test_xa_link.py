@@ -263,6 +263,31 @@ def test_a_commit_that_fails_behind_its_batch_is_told_and_counted_once() -> None
     played(scenario)
 
 
+def test_a_commit_that_fails_ends_the_wait_for_messages() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.decided()
+        answered = asyncio.Event()
+
+        async def commit(branch: XaTransactionId) -> None:
+            await answered.wait()
+            raise JmsError("the disk is full")
+
+        async def receive(max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
+            await asyncio.Event().wait()
+            raise AssertionError("a receive without messages is cancelled")
+
+        stage.target.commit = commit  # type: ignore[method-assign]
+        stage.source.receive = receive  # type: ignore[method-assign]
+        assert await stage.link.complete() == []
+        receiving = asyncio.create_task(stage.link.receive(1, 1, 30.0))
+        await asyncio.sleep(0)
+        answered.set()
+        with pytest.raises(JmsError, match="the disk is full"):
+            await receiving
+
+    played(scenario)
+
+
 def test_a_heuristic_outcome_that_comes_while_a_link_closes_is_told_by_the_next_one() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.decided()

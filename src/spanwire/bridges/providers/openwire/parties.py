@@ -18,7 +18,9 @@ from spanwire.client.aio.consumer import Consumer
 from spanwire.client.aio.producer import Producer
 from spanwire.client.aio.session import Session
 from spanwire.client.aio.shared.core_connection import FLUSH_BYTES
+from spanwire.client.messages.ack_range import AckRange
 from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.protocol.response_correlator import Request
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, MessageFormatError, ResourceAllocationError
 
@@ -42,11 +44,22 @@ class OpenWireSource:
 
     def acknowledge_soon(self) -> Callable[[], Awaitable[None]]:
         """Write the acknowledgement of all received messages."""
-        request = self._consumer.core.acknowledge_stored()
+        return partial(self._connection.shared.answer, self._acknowledgement(self._consumer.core.take_range()))
+
+    def acknowledge_later(self) -> Callable[[], Awaitable[None]]:
+        """Return the acknowledgement of the messages received so far."""
+        return partial(self._acknowledge, self._consumer.core.take_range())
+
+    async def _acknowledge(self, taken: AckRange) -> None:
+        await self._connection.shared.answer(self._acknowledgement(taken))
+
+    def _acknowledgement(self, taken: AckRange) -> Request:
+        """Write an acknowledgement."""
+        request = self._consumer.core.acknowledge_stored(taken)
         if request is None:
             raise JmsError("the connection to the source was lost before the acknowledgement")
         self._connection.shared.write_soon()
-        return partial(self._connection.shared.answer, request)
+        return request
 
     async def send_reply(self, message: BridgeMessage, destination: Destination) -> None:
         """Send a reply to a destination of the broker."""
@@ -89,18 +102,25 @@ class OpenWireTarget:
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send and commit messages."""
-        await self.send_after(messages, _nothing)
+        stored = await self.send_soon(messages, _nothing)
+        await stored()
 
-    async def send_after(self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]) -> None:
-        """Send messages, and commit after ``condition``."""
+    async def send_soon(
+        self, messages: list[BridgeMessage], condition: Callable[[], Awaitable[None]]
+    ) -> Callable[[], Awaitable[None]]:
+        """Send messages, and write the commit after ``condition``. The next transaction may begin at once."""
+        shared = self._connection.shared
         try:
             await send(self._connection, self._producer, messages)
-            self._connection.shared.write_soon()
+            shared.write_soon()
             await condition()
         except MessageRefusedError:
             await self._session.rollback()
             raise
-        await self._session.commit()
+        async with shared.ready():
+            request = self._session.core.commit(shared.machine.now())
+            shared.write_soon()
+        return _nothing if request is None else partial(shared.answer, request)
 
     def sent_ids(self, count: int) -> list[str]:
         """Return the ids of the last sent messages."""
