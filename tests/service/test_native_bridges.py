@@ -127,6 +127,37 @@ def test_a_paused_bridge_stays_paused_over_a_restart_of_the_broker(tmp_path: Pat
         assert "running for" in spanwire("status", *directory).stdout
 
 
+SAMPLES: Final = Path(__file__).parents[1] / "vectors" / "configurations"
+
+
+class Documented(Started):
+    """A documented configuration, with the addresses of this test."""
+
+    def __init__(self, directory: Path, sample: str, far_url: str) -> None:
+        super().__init__(directory)
+        text = (SAMPLES / sample).read_text("utf-8").replace("localhost:61234", "127.0.0.1:{openwire}")
+        self._text: Final = text.replace("vm://localBroker?create=false", far_url)
+
+    def text(self) -> str:
+        return self._text.replace('persistent="false"', 'persistent="false" dataDirectory="{data}"')
+
+
+def test_the_documented_six_bridges_of_queues_and_of_topics_run(tmp_path: Path) -> None:
+    with Broker() as far:
+        for sample, kind in (("33-six-queue-bridges.xml", "queue"), ("38-six-topic-bridges.xml", "topic")):
+            with Documented(tmp_path / kind, sample, far.url) as broker:
+                broker.awaits(": running, ", 6)
+                for number, letter in enumerate("ABCXYZ"):
+                    source, target = (far.url, broker.broker_url) if number < 3 else (broker.broker_url, far.url)
+                    name = f"{kind}://{kind.capitalize()}{letter}"
+                    with client.connect(target) as connection, connection.session() as session:
+                        consumer = session.create_consumer(name)
+                        with client.connect(source) as other, other.session() as sender:
+                            sender.create_producer(name).send(letter)
+                        message = consumer.receive(TIMEOUT_S)
+                    assert message is not None and message.body == letter
+
+
 TOPICS: Final = """\
   <jmsBridgeConnectors>
     <jmsTopicConnector name="far" outboundTopicConnectionFactory="#far" outboundClientId="bridge">
