@@ -10,7 +10,8 @@ compile them, file by file, half of the time goes into reading the same headers 
 
 - C files of modules are joined to units of about `UNIT_BYTES`, the largest first, and units are compiled side by side.
   mypyc gives each name the name of its module, because it can write all modules into one file, too;
-- the small extensions declare the functions that they call, instead of reading `Python.h`.
+- the small extensions are copies of a few, each of which asks for the module that it is imported as. mypyc would have
+  one compiled and linked for each module.
 
 Two faults of mypyc 2.4.1 are mended on the way. The deallocator of a class that garbage collection skips (``acyclic``)
 uses CPython's trashcan, which sets an object aside when it is freed inside of 50 others. CPython 3.11 links such
@@ -24,6 +25,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -56,19 +58,39 @@ ACYCLIC_DEALLOCATOR: Final = re.compile(
     r"(\s*\w+_clear\(\(PyObject \*\)self\);\n\s*Py_TYPE\(self\)->tp_free\(\(PyObject \*\)self\);\n)"
     r"\s*CPy_TRASHCAN_END\(self\)\n"
 )
-# Python's stable binary interface, as far as mypyc's small extensions use it.
-SHIM_HEADER: Final = """\
-typedef struct _object PyObject;
-#define PyMODINIT_FUNC __attribute__((visibility("default"))) PyObject *
-#define Py_DECREF Py_DecRef
-void Py_DecRef(PyObject *);
-PyObject *Py_BuildValue(const char *, ...);
-PyObject *PyImport_ImportModuleLevel(const char *, PyObject *, PyObject *, PyObject *, int);
-PyObject *PyObject_GetAttrString(PyObject *, const char *);
-void *PyCapsule_GetPointer(PyObject *, const char *);
-void PyErr_Clear(void);
-#define NULL ((void *)0)
+# The extension that stands for each module. mypyc's own are compiled with the name of their module in them.
+SHIM: Final = """\
+#include <Python.h>
+
+static PyObject *create(PyObject *spec, PyModuleDef *definition)
+{
+    PyObject *(*initialize)(void) = NULL;
+    PyObject *name = NULL, *attribute = NULL, *capsule = NULL;
+    PyObject *library = PyImport_ImportModule("LIBRARY");
+    PyObject *full = library ? PyObject_GetAttrString(spec, "name") : NULL;
+    if (full)
+        name = PyObject_CallMethod(full, "replace", "ss", ".", "___");
+    if (name)
+        attribute = PyUnicode_FromFormat("init_%U", name);
+    if (attribute)
+        capsule = PyObject_GetAttr(library, attribute);
+    if (capsule)
+        initialize = (PyObject *(*)(void))PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
+    Py_XDECREF(capsule);
+    Py_XDECREF(attribute);
+    Py_XDECREF(name);
+    Py_XDECREF(full);
+    Py_XDECREF(library);
+    return initialize ? initialize() : NULL;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_create, (void *)create}, {0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "spanwire", .m_slots = slots};
+
 """
+# Python looks for the last part of a module's name in the file.
+SHIM_ENTRY: Final = "PyMODINIT_FUNC PyInit_NAME(void) { return PyModuleDef_Init(&definition); }\n"
+SHIM_NAMES: Final = 24  # in a file of 14 kB, as one alone takes; with all names each copy had 47 kB
 
 
 def without_trashcan(source: str) -> str:
@@ -79,11 +101,25 @@ def without_trashcan(source: str) -> str:
 def mend(path: Path) -> None:
     """Mend a C file of mypyc in place."""
     source = path.read_text("utf-8")
-    mended = without_trashcan(source).replace(
-        "#include <Python.h>\n\nPyMODINIT_FUNC\n", SHIM_HEADER + "\nPyMODINIT_FUNC\n"
-    )
+    mended = without_trashcan(source)
     if mended != source:
         path.write_text(mended, "utf-8")
+
+
+def shims(library: str, modules: list[str]) -> list[tuple[str, list[str]]]:
+    """Return the C source of each small extension, with the modules in `library` that its copies stand for."""
+    for name in modules:
+        if "___" in name:
+            raise SystemExit(f"{name}: mypyc writes three underscores for a dot, so that this name has no one meaning")
+    last = {name: name.rpartition(".")[2] for name in modules}
+    names = sorted(set(last.values()))
+    found = []
+    for start in range(0, len(names), SHIM_NAMES):
+        group = names[start : start + SHIM_NAMES]
+        entries = "".join(SHIM_ENTRY.replace("NAME", name) for name in group)
+        source = SHIM.replace("LIBRARY", library) + entries
+        found.append((source, [name for name in modules if last[name] in group]))
+    return found
 
 
 def tolerant(words: list[str]) -> list[str]:
@@ -164,23 +200,37 @@ def main() -> int:
     settings = folder / "mypy.ini"
     settings.write_text(EXTRAS, "utf-8")
     mypy = ["--strict", f"--config-file={settings}", f"--cache-dir={folder / 'cache'}"]
-    extensions = mypycify(
+    library, *modules = mypycify(
         [*mypy, *files], opt_level=level, debug_level="0", multi_file=True, target_dir=str(folder / "c")
     )
+    for name in library.sources:
+        mend(Path(name))
+    library.sources = joined(library.sources, folder / "units")
+    library.include_dirs = [*library.include_dirs, str(folder / "c")]
+    extensions = [library]
+    copies: list[tuple[str, str]] = []
+    for index, (source, names) in enumerate(shims(library.name, [module.name for module in modules])):
+        path = folder / f"shim_{index}.c"
+        path.write_text(source, "utf-8")
+        extensions.append(
+            setuptools.Extension(path.stem, [str(path)], extra_compile_args=list(library.extra_compile_args))
+        )
+        copies += [(path.stem, name) for name in names]
     for extension in extensions:
-        for name in extension.sources:
-            mend(Path(name))
         extension.extra_compile_args = tolerant(extension.extra_compile_args)
         extension.extra_link_args = [*extension.extra_link_args, *STRIP]
-        if len(extension.sources) > 1:
-            extension.sources = joined(extension.sources, folder / "units")
-            extension.include_dirs = [*extension.include_dirs, str(folder / "c")]
     generated = time.monotonic()
     distribution = setuptools.Distribution({"name": "spanwire", "ext_modules": extensions})
     command = ParallelBuild(distribution)
     command.build_lib, command.build_temp = str(folder / "lib"), str(folder / "objects")
     command.ensure_finalized()
     command.run()
+    for shim, name in copies:
+        path = Path(command.get_ext_fullpath(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(command.get_ext_fullpath(shim), path)
+    for shim in {shim for shim, _ in copies}:
+        Path(command.get_ext_fullpath(shim)).unlink()
     used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     ended = time.monotonic()
     sys.stdout.write(

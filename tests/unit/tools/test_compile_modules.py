@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
-import mypyc.build
+import pytest
 
-from tools import compile_modules
-from tools.compile_modules import UNIT_BYTES, joined, mend, tolerant, without_trashcan
+from tests.support.peers import require
+from tools.compile_modules import SHIM_NAMES, UNIT_BYTES, joined, shims, tolerant, without_trashcan
 
 ACYCLIC = """\
 static void
@@ -28,17 +32,70 @@ def test_only_deallocators_without_garbage_collection_lose_the_trashcan() -> Non
     assert without_trashcan(CYCLIC) == CYCLIC
 
 
-def test_small_extensions_read_no_header_and_declare_all_that_they_call(tmp_path: Path) -> None:
-    template = Path(mypyc.build.__file__).with_name("lib-rt") / "module_shim.tmpl"
-    path = tmp_path / "shim.c"
-    path.write_text(template.read_text("utf-8").format(modname="a", libname="b", full_modname="c"), "utf-8")
-    mend(path)
-    text = path.read_text("utf-8")
-    assert [line for line in text.splitlines() if line.startswith("#include")] == []
-    called = {word.split("(")[0].strip("*") for word in text.split() if word.startswith(("Py", "*Py")) and "(" in word}
-    assert {"PyImport_ImportModuleLevel", "PyCapsule_GetPointer", "PyErr_Clear"} <= called
-    for name in called - {"PyInit_a", "PyInit___init__", "Py_DECREF"}:
-        assert f"{name}(" in compile_modules.SHIM_HEADER, name
+# A library that holds two modules with the same last name, and one that cannot be loaded.
+LIBRARY = """\
+#include <Python.h>
+static struct PyModuleDef one = {PyModuleDef_HEAD_INIT, "first.l", NULL, -1};
+static struct PyModuleDef two = {PyModuleDef_HEAD_INIT, "second.l", NULL, -1};
+static struct PyModuleDef library = {PyModuleDef_HEAD_INIT, "library", NULL, -1};
+static PyObject *init_one(void) { return PyModule_Create(&one); }
+static PyObject *init_two(void) { return PyModule_Create(&two); }
+static PyObject *init_bad(void) { PyErr_SetString(PyExc_ImportError, "an extra is missing"); return NULL; }
+PyMODINIT_FUNC PyInit_library(void)
+{
+    PyObject *module = PyModule_Create(&library);
+    PyModule_AddObject(module, "init_first___l", PyCapsule_New((void *)init_one, "library.init_first___l", NULL));
+    PyModule_AddObject(module, "init_second___l", PyCapsule_New((void *)init_two, "library.init_second___l", NULL));
+    PyModule_AddObject(module, "init_bad", PyCapsule_New((void *)init_bad, "library.init_bad", NULL));
+    return module;
+}
+"""
+IMPORTS = """
+import first.l, second.l
+for module in (first.l, second.l):
+    print(module.__name__, module.__spec__.name, module.__file__.endswith(".so"))
+try:
+    import bad
+except ImportError as refusal:
+    print(refusal)
+"""
+
+
+def test_copies_of_a_small_extension_load_the_module_that_they_are_imported_as(tmp_path: Path) -> None:
+    require("cc")
+    names = ["first.l", "second.l", "bad"]
+    ((shim, _),) = shims("library", names)
+    sources = {"library": LIBRARY, "shim": shim}
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    for name, source in sources.items():
+        (tmp_path / f"{name}.c").write_text(source, "utf-8")
+        words = [*sysconfig.get_config_var("CC").split(), "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}"]
+        subprocess.run([*words, f"{name}.c", "-o", f"{name}{suffix}"], cwd=tmp_path, check=True)
+    for name in names:
+        path = tmp_path / (name.replace(".", "/") + suffix)
+        path.parent.mkdir(exist_ok=True)
+        shutil.copyfile(tmp_path / f"shim{suffix}", path)
+    done = subprocess.run([sys.executable, "-c", IMPORTS], cwd=tmp_path, text=True, capture_output=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "first.l first.l True", "second.l second.l True", "an extra is missing",
+    ]  # fmt: skip
+
+
+def test_each_module_has_one_small_extension_with_its_name() -> None:
+    names = [f"a.m{index}" for index in range(SHIM_NAMES + 1)] + ["b.m0"]
+    found = shims("library", names)
+    assert sorted(name for _, modules in found for name in modules) == sorted(names)
+    assert len(found) == 2
+    for source, modules in found:
+        assert source.count("PyMODINIT_FUNC") <= SHIM_NAMES
+        for name in modules:
+            assert f" PyInit_{name.rpartition('.')[2]}(void)" in source
+
+
+def test_a_name_with_three_underscores_is_refused() -> None:
+    with pytest.raises(SystemExit, match=r"^first\.a___b: "):
+        shims("library", ["first.a___b"])
 
 
 def test_units_hold_each_module_once_and_are_as_large_as_one_may_be(tmp_path: Path) -> None:
