@@ -142,6 +142,19 @@ def test_killed_brokers_lose_nothing_and_double_at_most_a_batch(
     assert texts.total() - COUNT <= 2 * BATCH
 
 
+def test_killed_brokers_double_nothing_and_lose_at_most_a_batch_at_most_once(
+    near: FragileBroker, far: FragileBroker, tmp_path: Path
+) -> None:
+    bridge = BridgeUnderFire(tmp_path, near, far, "AT_MOST_ONCE")
+    process = bridge.start()
+    for broker in (near, far):
+        kill_and_start(broker, process)
+    stop(process)
+    texts = bridge.finish()
+    assert texts.total() == len(texts)
+    assert COUNT - len(texts) <= 2 * BATCH
+
+
 def test_a_target_that_detects_duplicates_gets_each_message_once_whatever_is_killed(
     near: FragileBroker, far: FragileBroker, tmp_path: Path
 ) -> None:
