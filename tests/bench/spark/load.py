@@ -42,7 +42,7 @@ from tests.bench.brokers.activemq import Broker, classic, spanwire
 from tests.bench.reports.origin import ROOT, commit
 from tests.bench.spark import classic as java
 from tests.bench.spark import clusters, pipeline_run, runs
-from tests.bench.spark.processes import cpu_seconds
+from tests.bench.spark.processes import PartsOfRun, cpu_seconds
 from tests.bench.spark.runs import Run
 from tests.support.peers import missing
 from tests.support.spark_cluster import SparkCluster
@@ -69,6 +69,7 @@ FIRST_ROWS_ABOVE_S = 2  # the rate source
 IDLE_CEILING = 0.01
 SCALE_GROWTH = 2 / 1.7  # of the CPU a row, at which two of each are 1.7 times one
 SIMULATE_CEILING_S = 180
+PART_FLOOR_US = 0.1  # of CPU a row; smaller parts are not shown
 HEAP_GROWTH_MIB = 32  # a leak of 10 octets for each of ten million rows shows so much in a third of the run
 SHOWN_EVERY = 5  # looks at the memory
 GROWTH_CEILING = 1.15  # of resident memory, from the first third of a run to its last
@@ -99,6 +100,12 @@ class Report:
         remark += f"broker {broker:.1f} µs, the rest {other:.1f} µs"
         steady = statistics.median(run.steady_rate for run in measured)
         remark += f"; {steady:,.0f} rows/s in the second half of the batches" if steady else ""
+        names = dict.fromkeys(name for run in measured for name in run.parts)
+        parts = {
+            name: statistics.median(run.parts.get(name, 0.0) / run.rows * 1e6 for run in measured) for name in names
+        }
+        shown = sorted(((name, each) for name, each in parts.items() if each >= PART_FLOOR_US), key=lambda one: -one[1])
+        remark += "; the rest is " + ", ".join(f"{name} {each:.1f} µs" for name, each in shown) if shown else ""
         self.add(name, f"{rate:,.0f} rows/s", f"{floor:,} rows/s" if floor else "", rate >= floor, remark)
 
 
@@ -315,10 +322,13 @@ class Bench:
 
     def _timed(self, rows: int, work: Callable[[], float | None]) -> Run:
         mine, broker, started = cpu_seconds(os.getpid()), self._broker.cpu_seconds(), time.monotonic()
-        steady = work() or 0.0
+        with PartsOfRun(os.getpid()) as parts:
+            steady = work() or 0.0
         seconds = time.monotonic() - started
         broker_cpu = self._broker.cpu_seconds() - broker
-        return Run(rows, seconds, broker_cpu, cpu_seconds(os.getpid()) - mine - broker_cpu, steady)
+        return Run(
+            rows, seconds, broker_cpu, cpu_seconds(os.getpid()) - mine - broker_cpu, steady, dict(parts.seconds())
+        )
 
     def _new_folder(self) -> Path:
         self._number += 1

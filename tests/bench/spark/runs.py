@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ class Run:
     broker_cpu: float
     other_cpu: float
     steady_rate: float = 0.0  # rows per second of the second half of its batches; 0 where there are none
+    parts: dict[str, float] = field(default_factory=dict)  # CPU seconds of everything else, told apart
 
     @property
     def rate(self) -> float:
