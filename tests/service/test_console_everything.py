@@ -38,6 +38,7 @@ WORDS: Final = {
     "count",
 }  # of a query, whose values do not make another kind of page
 RESULT: Final = ".notice[role=status], .notice[role=alert]"
+AUDITED: Final = re.compile(rf"spanwire\.audit: .* for user {USER} at http://127\.0\.0\.1:\d+: (\S+) \{{.*\}} done")
 TOPIC: Final = "topic://prices.eur"
 
 
@@ -107,15 +108,26 @@ def links(window: webdriver.Chrome) -> list[str]:
 
 
 @pytest.mark.long
-def test_every_operation_is_done_by_its_form(window: webdriver.Chrome, broker: Filled) -> None:
+def test_every_operation_is_done_by_its_form_without_javascript_and_is_audited(
+    window: webdriver.Chrome, broker: Filled
+) -> None:
     with ExitStack() as stack:
         deeds = all_deeds(broker, stack)
         assert set(deeds) == {path_of(operation).removeprefix("/admin/do") for operation in OFFERED}
+        window.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         results = {path: done(window, broker, path, deed) for path, deed in deeds.items()}
+        window.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     expected = {path_of(one).removeprefix("/admin/do"): pattern(PROMPTS[one.command].done) for one in OFFERED}
     wrong = {path: text for path, text in results.items() if not re.fullmatch(expected[path], text)}
     assert wrong == {}
     assert [text for text in complaints(window) if "409" not in text] == []
+    until(lambda: {operation.command for operation in OFFERED} <= audited(broker))
+
+
+def audited(broker: Filled) -> set[str]:
+    """The commands of the lines of the audit with user and address."""
+    found = (AUDITED.search(line) for line in list(broker.errors))
+    return {match[1] for match in found if match}
 
 
 @pytest.mark.long
