@@ -13,6 +13,7 @@ import pytest
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -136,8 +137,7 @@ def test_parameters_of_a_bridge_are_set_on_its_page(window: webdriver.Chrome, br
     definition = BRIDGE.format(url=broker.broker_url, name="changed-here", target="refunds")
     control.ask("bridge-create", definition=definition)
     for name, text in (("maxBatchSize", "7"), ("maxBatchSize", "0"), ("selector", "region = 'zagreb'")):
-        window.get(f"{broker.base}/admin/bridge?name=changed-here")
-        field = window.find_element(By.ID, name)
+        field = found_on(window, f"{broker.base}/admin/bridge?name=changed-here", name)
         field.clear()
         field.send_keys(text)
         button = window.find_element(By.CSS_SELECTOR, "main form .buttons button")
@@ -149,8 +149,18 @@ def test_parameters_of_a_bridge_are_set_on_its_page(window: webdriver.Chrome, br
     assert isinstance(answer, dict)
     found = answer["parameters"]
     assert (found["maxBatchSize"], found["selector"]) == (7, "region = 'zagreb'")
-    assert [text for text in complaints(window) if "409" not in text] == []
+    assert [text for text in complaints(window) if "409" not in text and "404" not in text] == []
     control.ask("bridge-delete", bridges=["changed-here"])
+
+
+def found_on(window: webdriver.Chrome, address: str, name: str) -> WebElement:
+    """Load a page until it has an element: the web process shares what the broker has said for a second."""
+
+    def loaded(page: webdriver.Chrome) -> list[WebElement]:
+        page.get(address)
+        return list(page.find_elements(By.ID, name))
+
+    return WebDriverWait(window, TIMEOUT_S).until(loaded)[0]
 
 
 def pattern(text: str) -> str:
