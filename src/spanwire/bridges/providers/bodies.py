@@ -51,6 +51,21 @@ INT_MAX: Final = 2**31
 LONG_MAX: Final = 2**63
 
 
+class BrokenContent:
+    """The content of a message that nobody can read: the bridge makes it a dead letter."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason: Final = reason
+
+    def neutral_body(self) -> bytes | None:
+        """Raise `MessageFormatError`."""
+        raise MessageFormatError(self._reason)
+
+    def property_values(self) -> dict[str, PropertyValue]:
+        """Raise `MessageFormatError`."""
+        raise MessageFormatError(self._reason)
+
+
 def outgoing_body(kind: int, body: bytes | None) -> tuple[bytes, str | None, str | None]:
     """Return the octets, the content type, and the value of `KIND` for a neutral body.
 

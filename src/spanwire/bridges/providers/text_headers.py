@@ -36,6 +36,7 @@ OWN: Final = frozenset(
 )
 NORMAL_PRIORITY: Final = 4
 MAX_DIGITS: Final = 18
+INT_MAX: Final = 2**31 - 1
 
 
 def outgoing_texts(message: BridgeMessage, kind: str | None) -> dict[str, str]:
@@ -88,7 +89,7 @@ def apply_texts(message: BridgeMessage, texts: dict[str, str]) -> None:
     message.timestamp_ms = number(texts.get(TIMESTAMP), message.timestamp_ms)
     message.expiration_ms = number(texts.get(EXPIRATION), message.expiration_ms)
     message.group_id = texts.get(GROUP_ID, message.group_id)
-    message.group_sequence = number(texts.get(GROUP_SEQUENCE), 0)
+    message.group_sequence = sequence_of(number(texts.get(GROUP_SEQUENCE), 0))
     message.reply_to = destination_of(texts.get(REPLY_TO)) or message.reply_to
 
 
@@ -106,6 +107,11 @@ def destination_of(text: str | None) -> Destination | None:
         return parse_destination(text, TOPIC) if text else None
     except InvalidDestinationError:
         return None
+
+
+def sequence_of(value: object) -> int:
+    """Return a JMSXGroupSeq, 0 for a value that is none; foreign systems have larger numbers."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= INT_MAX else 0
 
 
 def number(text: str | None, default: int) -> int:

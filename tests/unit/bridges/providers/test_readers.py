@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 import pytest
 from nats.aio.msg import Msg
 from paho.mqtt.client import MQTTMessage
-from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
@@ -22,6 +21,7 @@ from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.kafka.connecting import address_of
 from spanwire.bridges.providers.kafka.parties import MAX_RECORD, KafkaReceiver, KafkaSender
 from spanwire.bridges.providers.mqtt.connection import MqttConnection
+from spanwire.bridges.providers.mqtt.incoming import IncomingProperties
 from spanwire.bridges.providers.mqtt.parties import MqttSource
 from spanwire.bridges.providers.nats.core_nats import MAX_WAITING, CoreSource
 from spanwire.bridges.providers.nats.jetstream import MESSAGE_ROOM, NatsSource
@@ -269,7 +269,8 @@ def test_a_source_of_redis_reads_no_more_than_credit_and_memory_allow() -> None:
         while len(source._inbox) < 60:
             await asyncio.sleep(0)
         await asyncio.sleep(0.05)
-        assert [words[5] for words in asked if words[0] == "XREADGROUP"] == [READ_COUNT, 10]
+        counts = [int(str(words[5])) for words in asked if words[0] == "XREADGROUP"]
+        assert (sum(counts), max(counts) <= READ_COUNT) == (60, True)
         source._held.clear()
         source._octets = MAX_OCTETS
         await asyncio.sleep(0.05)
@@ -318,9 +319,10 @@ class Mqtt:
 def packet(topic: str, origin: str | None = None) -> MQTTMessage:
     message = MQTTMessage(1, topic.encode())
     message.qos, message.payload = 1, b"body"
-    message.properties = Properties(PacketTypes.PUBLISH)
+    properties = IncomingProperties(b"")
     if origin is not None:
-        message.properties.UserProperty = [(CAUSE, "no"), (ORIGIN, origin)]
+        properties.UserProperty.extend([(CAUSE, "no"), (ORIGIN, origin)])
+    message.properties = properties
     return message
 
 

@@ -16,6 +16,7 @@ from spanwire.bridges.providers.kafka import messages as kafka
 from spanwire.bridges.providers.kafka.parties import MAX_RECORD, check_size
 from spanwire.bridges.providers.kafka.provider import KafkaProvider
 from spanwire.bridges.providers.mqtt import messages as mqtt
+from spanwire.bridges.providers.mqtt.incoming import without_properties
 from spanwire.bridges.providers.mqtt.provider import MqttProvider
 from spanwire.bridges.providers.nats import messages as nats
 from spanwire.bridges.providers.nats.provider import CoreNatsProvider, NatsProvider
@@ -38,8 +39,7 @@ def through_mqtt(message: BridgeMessage) -> BridgeMessage:
     body, properties = mqtt.outgoing_packet(message, "t", NOW_MS, NO_LIMIT)
     packet = MQTTMessage(1, b"t")
     packet.payload, packet.qos = body, 1
-    packet.properties, _ = type(properties)(properties.packetType), 0
-    packet.properties.unpack(properties.pack())
+    packet.properties, _ = without_properties(0, b"\0\1t" + properties.pack())
     return mqtt.bridge_message(packet, NOW_MS)
 
 

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
-from proton import Collector, Condition, Connection, Endpoint, Event, ProtonException, Transport
+from proton import Collector, Condition, Connection, Endpoint, Event, Transport
 
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import Place, Scheme, context_of, place_of
@@ -231,8 +231,8 @@ class AmqpConnection(asyncio.Protocol):
                 self._engine.push(bytes(rest[:room]))
                 rest = rest[room:]
                 self._dispatch()
-        except (ProtonException, OverflowError) as error:
-            self._end(JmsError(f"{self.place.shown}: {one_line(str(error))}"))
+        except Exception as error:  # noqa: BLE001 - asyncio would log a traceback for what a broker has sent
+            self._end(JmsError(f"{self.place.shown}: {one_line(str(error)) or type(error).__name__}"))
         self.flush()
 
     def pause_writing(self) -> None:

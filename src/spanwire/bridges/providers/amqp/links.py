@@ -36,6 +36,7 @@ PERMANENT: Final = frozenset(
         "amqp:link:message-size-exceeded",
     }
 )  # reasons that lie in the message; others, as a full queue, pass
+NAMED_STATES: Final = dict(zip(OUTCOMES, (ACCEPTED, REJECTED, RELEASED, MODIFIED), strict=True))
 FINAL_STATES: Final = frozenset({ACCEPTED, REJECTED, RELEASED, MODIFIED, DECLARED})
 
 
@@ -301,7 +302,7 @@ class SenderLink(_Link):
             return
         state, data = int(delivery.remote_state), delivery.remote.data
         if state == TRANSACTIONAL and isinstance(data, list) and len(data) > 1 and isinstance(data[1], Described):
-            state = int(data[1].descriptor)
+            state = _state_of(data[1].descriptor)
         if state in FINAL_STATES or delivery.settled:
             self._outcomes[self._waiting.pop(delivery)] = _outcome(delivery, state, data)
             delivery.settle()
@@ -326,6 +327,13 @@ class SenderLink(_Link):
                 "memory or the disk of the broker full?"
             ) from None
         self.check()
+
+
+def _state_of(descriptor: object) -> int:
+    """Return the state of a descriptor, which is a number or a name; 0 for an unknown one."""
+    if isinstance(descriptor, int):
+        return int(descriptor)
+    return NAMED_STATES.get(str(descriptor), 0)
 
 
 def _outcome(delivery: Any, state: int, data: Any) -> Outcome:

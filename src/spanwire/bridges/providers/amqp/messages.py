@@ -48,6 +48,7 @@ from spanwire.bridges.providers.bodies import (
     OBJECT_TYPE,
     TEXT_TYPE,
     TEXTUAL,
+    BrokenContent,
     check_text,
     foreign_type,
 )
@@ -125,21 +126,6 @@ class AmqpContent:
             if text:
                 values[name] = (STRING_VALUE, text)
         return values
-
-
-class BrokenContent:
-    """The content of a message outside of AMQP's format."""
-
-    def __init__(self, reason: str) -> None:
-        self._reason: Final = reason
-
-    def neutral_body(self) -> bytes | None:
-        """Raise `MessageFormatError`."""
-        raise MessageFormatError(self._reason)
-
-    def property_values(self) -> dict[str, PropertyValue]:
-        """Raise `MessageFormatError`."""
-        raise MessageFormatError(self._reason)
 
 
 def bridge_message(octets: bytes, now_ms: int, peer: Peer) -> BridgeMessage:

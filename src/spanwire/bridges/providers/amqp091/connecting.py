@@ -16,6 +16,7 @@ from yarl import URL
 
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import Place, Scheme, context_of, place_of
+from spanwire.bridges.providers.amqp091.frame_reader import read_carefully
 from spanwire.client.io.environment import short_reason
 from spanwire.model.errors import ConfigurationError, JmsError
 
@@ -46,6 +47,7 @@ async def connect(factory: ConnectionFactory) -> AbstractConnection:
         ConfigurationError: a store cannot be read.
     """
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # its errors are raised as well, and the bridge logs them
+    read_carefully()
     place = address_of(factory)
     url = URL.build(
         scheme="amqps" if place.is_secure else "amqp",

@@ -16,10 +16,20 @@ from pamqp.commands import Basic
 from pamqp.encode import encode_table_value, field_table
 
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.providers.bodies import CONTENT_TYPE, KIND, foreign_type, incoming_body, outgoing_body, typed
+from spanwire.bridges.providers.amqp091.frame_reader import UnreadableHeader
+from spanwire.bridges.providers.bodies import (
+    CONTENT_TYPE,
+    KIND,
+    BrokenContent,
+    foreign_type,
+    incoming_body,
+    outgoing_body,
+    typed,
+)
+from spanwire.bridges.providers.text_headers import sequence_of
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.errors import InvalidDestinationError, MessageFormatError
-from spanwire.model.message_view import BYTES_VALUE, DOUBLE_VALUE, LONG_VALUE, STRING_VALUE, PropertyValue
+from spanwire.model.message_view import BYTES, BYTES_VALUE, DOUBLE_VALUE, LONG_VALUE, STRING_VALUE, PropertyValue
 from spanwire.protocols.stomp.bodies.properties import property_text
 
 UTF_8: Final = (None, "", "utf-8", "UTF-8", "utf8")
@@ -76,6 +86,8 @@ class AmqpContent:
 
 def bridge_message(message: DeliveredMessage, now_ms: int) -> BridgeMessage:
     """Return a received message. ``now_ms`` is for AMQP's relative expiration."""
+    if isinstance(message.header, UnreadableHeader):
+        return BridgeMessage("", BYTES, BrokenContent(message.header.reason), len(message.body))
     own = message.header.properties
     headers = own.headers or {}
     content_type = own.content_type if own.content_encoding in UTF_8 else None
@@ -92,8 +104,7 @@ def bridge_message(message: DeliveredMessage, now_ms: int) -> BridgeMessage:
     bridged.message_type = own.message_type
     bridged.reply_to = _reply_to(own.reply_to, _text(headers.get(REPLY_TO)))
     bridged.group_id = _text(headers.get(GROUP_ID))
-    sequence = headers.get(GROUP_SEQUENCE)
-    bridged.group_sequence = sequence if isinstance(sequence, int) else 0
+    bridged.group_sequence = sequence_of(headers.get(GROUP_SEQUENCE))
     bridged.is_redelivered = bool(message.redelivered)
     return bridged
 

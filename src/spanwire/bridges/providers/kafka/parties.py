@@ -16,7 +16,7 @@ from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
-from spanwire.bridges.providers.inbox import Inbox
+from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.kafka.connecting import CLOSE_S, START_S, address_of, reason_of, settings_of, translated
 from spanwire.bridges.providers.kafka.messages import bridge_message, outgoing_record
 from spanwire.model.errors import JmsError, MessageFormatError
@@ -93,13 +93,13 @@ class KafkaReceiver:
         """Move records to the inbox, up to the inbox's limit."""
         try:
             while True:
-                while self._waiting >= self._credit:
+                while self._waiting >= self._credit or self.inbox.octets >= MAX_OCTETS:
                     await asyncio.sleep(ROOM_S)
                 found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=self._credit - self._waiting)
                 for records in found.values():
                     for record in records:
                         self._waiting += 1
-                        self.inbox.put(record, len(record.value or b""))
+                        self.inbox.put(record, size_of(record.value, record.key, record.headers))
         except Exception as error:  # noqa: BLE001 - the library raises errors of many kinds for a damaged record
             self.inbox.fail(JmsError(f"{self._place.shown}: {self._source.destination}: {reason_of(error)}"))
 

@@ -1,7 +1,8 @@
 """An MQTT 5 connection of a bridge: acknowledgements by the bridge, and the answers to publications.
 
 The library acknowledges a message before the program has seen it, and ignores the reason in an answer. Both would lose
-messages, so this subclass turns on manual acknowledgements and keeps the reasons.
+messages, so this subclass turns on manual acknowledgements and keeps the reasons. It reads the properties of messages
+itself (`spanwire.bridges.providers.mqtt.incoming`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 import aiomqtt
-from paho.mqtt.client import MQTTMessage
+from paho.mqtt.client import MQTTErrorCode, MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
@@ -23,6 +24,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import Place, Scheme, context_of, place_of
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
+from spanwire.bridges.providers.mqtt.incoming import IncomingProperties, without_properties
 from spanwire.model.errors import ConfigurationError, JmsError
 
 SCHEMES: Final = {"mqtt": Scheme(1883, False), "mqtts": Scheme(8883, True)}
@@ -77,6 +79,9 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         self.max_packet = math.inf  # bytes of a packet that the broker takes
         self._refusals: Final[dict[int, str]] = {}  # reasons by packet
         self._drops = False  # messages without a guarantee have been dropped
+        self._incoming = IncomingProperties(b"")  # of the message that the library reads
+        self._read_publish: Final[Callable[[], MQTTErrorCode]] = self._client._handle_publish
+        self._client._handle_publish = self._handle_publish
         self._client.manual_ack_set(True)
         self.pending_calls_threshold = WINDOW
 
@@ -171,6 +176,16 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
             self.max_packet = limit
         super()._on_connect(client, userdata, flags, reason_code, properties)
 
+    def _handle_publish(self) -> MQTTErrorCode:
+        """Let the library read a message without its properties, which are read here."""
+        packet = self._client._in_packet
+        self._incoming, packet["packet"] = without_properties(packet["command"], packet["packet"])
+        result = self._read_publish()
+        kept = self._client._in_messages.get(self._incoming.packet_id)
+        if kept is not None and not isinstance(kept.properties, IncomingProperties):
+            kept.properties = self._incoming
+        return result
+
     def _on_message(self, client: Any, userdata: Any, message: MQTTMessage) -> None:
         if message.qos == 0 and (len(self.inbox) >= MAX_WAITING or self.inbox.octets >= MAX_OCTETS):
             if not self._drops:
@@ -179,7 +194,9 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
                 )
             self._drops = True
             return
-        self.inbox.put(message, len(message.payload))
+        if not isinstance(message.properties, IncomingProperties):
+            message.properties = self._incoming
+        self.inbox.put(message, len(message.payload) + message.properties.octets)
 
     def _on_publish(self, client: Any, userdata: Any, mid: int, reason_code: Any, properties: Any) -> None:
         if reason_code.value >= REFUSED:

@@ -12,7 +12,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.providers.bodies import KIND, foreign_type, incoming_body, outgoing_body
+from spanwire.bridges.providers.bodies import KIND, BrokenContent, foreign_type, incoming_body, outgoing_body
+from spanwire.bridges.providers.mqtt.incoming import properties_of
 from spanwire.bridges.providers.text_headers import (
     CORRELATION_ID,
     EXPIRATION,
@@ -25,7 +26,7 @@ from spanwire.bridges.providers.text_headers import (
     outgoing_texts,
 )
 from spanwire.model.errors import MessageFormatError
-from spanwire.model.message_view import TEXT, PropertyValue
+from spanwire.model.message_view import BYTES, TEXT, PropertyValue
 
 MAX_STRING: Final = 65_535  # bytes of a string
 MAX_LIFE_S: Final = 0xFFFFFFFF  # seconds
@@ -53,12 +54,14 @@ class MqttContent:
 
 def bridge_message(packet: MQTTMessage, now_ms: int) -> BridgeMessage:
     """Return a received packet. ``now_ms`` is for MQTT's relative expiration."""
-    own = packet.properties
+    own = properties_of(packet)
+    if own.fault:
+        return BridgeMessage("", BYTES, BrokenContent(own.fault), len(packet.payload))
     texts: dict[str, str] = {}
-    for name, text in getattr(own, "UserProperty", ()):
+    for name, text in own.UserProperty:
         texts.setdefault(name, text)
-    content_type = getattr(own, "ContentType", None)
-    if content_type is None and getattr(own, "PayloadFormatIndicator", 0) == 1:
+    content_type = own.ContentType
+    if content_type is None and own.PayloadFormatIndicator == 1:
         content_type = "text/plain"
     kind, body = incoming_body(packet.payload, content_type, texts.get(KIND))
     message = BridgeMessage(
@@ -66,12 +69,12 @@ def bridge_message(packet: MQTTMessage, now_ms: int) -> BridgeMessage:
     )
     message.persistent = packet.qos > 0
     message.is_redelivered = packet.dup
-    message.reply_to = destination_of(getattr(own, "ResponseTopic", None))
+    message.reply_to = destination_of(own.ResponseTopic)
     apply_texts(message, texts)
-    life_s = getattr(own, "MessageExpiryInterval", None)
+    life_s = own.MessageExpiryInterval
     if life_s is not None:
         message.expiration_ms = now_ms + life_s * 1_000
-    correlation = getattr(own, "CorrelationData", None)
+    correlation = own.CorrelationData
     if correlation is not None:
         try:
             message.correlation_id = correlation.decode("utf-8")

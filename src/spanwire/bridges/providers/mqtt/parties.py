@@ -13,6 +13,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.mqtt.connection import MqttConnection
+from spanwire.bridges.providers.mqtt.incoming import properties_of
 from spanwire.bridges.providers.mqtt.messages import bridge_message, outgoing_packet
 from spanwire.client.io.environment import Machine
 from spanwire.model.errors import MessageFormatError
@@ -48,7 +49,7 @@ class MqttSource(SourceWithoutReplies):
 
     def _is_own_dead_letter(self, packet: MQTTMessage) -> bool:
         note = (ORIGIN, str(self._source.destination))
-        return packet.topic.endswith(SUFFIX) and note in getattr(packet.properties, "UserProperty", ())
+        return packet.topic.endswith(SUFFIX) and note in properties_of(packet).UserProperty
 
     async def acknowledge(self) -> None:
         """Acknowledge all received messages, and wait until the broker has read the acknowledgement."""
@@ -60,13 +61,13 @@ class MqttSource(SourceWithoutReplies):
         """Publish the last message with the cause to the topic ``NAME.DLQ``, and acknowledge the message."""
         last = self._last
         assert last is not None, "a dead letter was received before"
-        copy = Properties(PacketTypes.PUBLISH)
+        copy, own = Properties(PacketTypes.PUBLISH), properties_of(last)
         for name in COPIED:
-            value = getattr(last.properties, name, None)
+            value = getattr(own, name)
             if value is not None:
                 setattr(copy, name, value)
         notes = [(CAUSE, cause_text(cause)), (ORIGIN, str(self._source.destination))]
-        copy.UserProperty = [*getattr(last.properties, "UserProperty", ()), *notes]
+        copy.UserProperty = [*own.UserProperty, *notes]
         await self._connection.publish_all(last.topic + SUFFIX, [(last.payload, copy)])
         await self.acknowledge()
 

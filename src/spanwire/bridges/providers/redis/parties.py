@@ -23,7 +23,8 @@ from spanwire.bridges.providers.redis.connection import (
 from spanwire.bridges.providers.redis.messages import Fields, bridge_message, outgoing_fields, size_of
 from spanwire.model.errors import JmsError, MessageFormatError
 
-READ_COUNT: Final = 50  # entries of one read; Redis has no limit by bytes
+READ_COUNT: Final = 50  # entries of one read at most; Redis has no limit by bytes
+READ_OCTETS: Final = 16 * 1024 * 1024  # octets that a read aims at, by the largest entry of the read before
 BLOCK_MS: Final = 500  # milliseconds of one read without an entry
 READ_END_S: Final = BLOCK_MS / 1_000 + 0.5  # seconds of a close for the read under way
 ROOM_S: Final = 0.01  # seconds between two looks for room in the inbox
@@ -69,6 +70,7 @@ class RedisSource(SourceWithoutReplies):
         self._take_over_ms: Final = int(self._requests.place.options.get(TAKE_OVER, TAKE_OVER_MS))
         self._held: Final[dict[str, int]] = {}  # octets of entries without an acknowledgement
         self._octets = 0  # of these
+        self._count = 1  # entries of the next read: nobody knows how large they are
         self._received: list[Entry] = []  # those of them that the bridge has
         self._cursor = BEGINNING  # behind the entries of others that were looked at
         self._tasks: list[asyncio.Task[None]] = []
@@ -103,7 +105,7 @@ class RedisSource(SourceWithoutReplies):
             if free <= 0 or self._octets >= MAX_OCTETS:
                 await asyncio.sleep(ROOM_S)
                 continue
-            count = min(free, READ_COUNT)
+            count = min(free, self._count)
             if clock.time() >= look_at:
                 if not await self._take_over(count):
                     look_at = clock.time() + self._take_over_ms / 1_000 / SHARE
@@ -124,7 +126,8 @@ class RedisSource(SourceWithoutReplies):
         return self._cursor != BEGINNING
 
     def _put(self, entries: list[Any], is_redelivered: bool) -> None:
-        """Put entries into the inbox, without those that this source holds."""
+        """Put entries into the inbox, without those that this source holds. Small ones make the next read larger."""
+        largest = 1
         for entry in entries:
             if entry is None or entry[1] is None:
                 continue  # removed from the stream meanwhile
@@ -133,9 +136,12 @@ class RedisSource(SourceWithoutReplies):
                 continue
             fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
             octets = size_of(fields)
+            largest = max(largest, octets)
             self._held[key] = octets
             self._octets += octets
             self._inbox.put((key, fields, is_redelivered), octets)
+        if entries:
+            self._count = max(1, min(READ_COUNT, 2 * self._count, READ_OCTETS // largest))
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive entries without an acknowledgement."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from spanwire.bridges.providers.addresses import Place
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
+from spanwire.bridges.providers.text_headers import number
 from spanwire.client.io.environment import short_reason
 from spanwire.model.errors import AuthenticationError, JmsError
 from spanwire.protocols.stomp.codec.codec import FrameDecoder
@@ -18,6 +19,7 @@ from spanwire.protocols.stomp.codec.frames import CONNECT, CONNECTED, DISCONNECT
 CONNECT_S: Final = 30.0  # seconds for connection and login
 CLOSE_S: Final = 2.0  # seconds; a broker that is silent must not hold up the next attempt
 BEAT_MS: Final = 10_000  # milliseconds between two heart-beats
+MAX_BEAT_MS: Final = 3_600_000  # milliseconds; a broker that beats more seldom counts as lost after a few hours
 SILENT_BEATS: Final = 2.5  # intervals without a byte after which the broker counts as lost
 ROOM_S: Final = 0.01  # seconds between two looks for room in the inbox
 READ_BYTES: Final = 256 * 1024
@@ -170,7 +172,7 @@ class StompConnection:
 
     def _take(self, frame: Frame) -> None:
         if frame.command == MESSAGE:
-            self.inbox.put(frame, len(frame.body))
+            self.inbox.put(frame, len(frame.body) + sum(len(name) + len(text) for name, text in frame.headers.items()))
         elif frame.command == ERROR:
             self._fail(JmsError(f"{self._place.shown}: {_error_text(frame)}"))
         else:
@@ -234,7 +236,7 @@ def _error_text(frame: Frame) -> str:
 def _intervals(agreed: str | None) -> tuple[int, int]:
     """Return the milliseconds between our heart-beats and between the broker's; 0 for no heart-beats."""
     sends, _, wants = (agreed or "0,0").partition(",")
-    broker_sends, broker_wants = (int(text) if text.strip().isdigit() else 0 for text in (sends, wants))
+    broker_sends, broker_wants = (min(number(text.strip(), 0), MAX_BEAT_MS) for text in (sends, wants))
     return (
         max(BEAT_MS, broker_wants) if broker_wants else 0,
         max(BEAT_MS, broker_sends) if broker_sends else 0,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.providers.text_headers import sequence_of
 from spanwire.model.destination import Destination
 from spanwire.model.errors import InvalidDestinationError, LocalProtocolError, MessageFormatError
 from spanwire.model.message_view import BYTES, MAP, OBJECT, STREAM, STRING_VALUE, TEXT, PropertyValue
@@ -25,6 +26,7 @@ from spanwire.protocols.stomp.destinations import destination_text, has_prefix, 
 GROUP_ID: Final = "JMSXGroupID"
 GROUP_SEQUENCE: Final = "JMSXGroupSeq"
 TEXT_TYPE: Final = "text/plain;charset=utf-8"
+MAX_MOMENT_MS: Final = 2**63 - 1  # milliseconds; the longest number of a JMS header
 # Headers of a MESSAGE or SEND that are no properties.
 STANDARD: Final = frozenset(
     {
@@ -90,14 +92,14 @@ def bridge_message(frame: Frame, is_rabbit: bool, now_ms: int) -> BridgeMessage:
     message = BridgeMessage(headers.get("message-id", ""), kind, StompContent(frame, is_rabbit, map_body), size)
     message.persistent = headers.get("persistent") == "true"
     message.priority = min(max(_number(headers.get("priority"), 4), 0), 9)
-    message.timestamp_ms = _number(headers.get("timestamp"), 0) * (1_000 if is_rabbit else 1)
+    message.timestamp_ms = min(_number(headers.get("timestamp"), 0) * (1_000 if is_rabbit else 1), MAX_MOMENT_MS)
     life_ms = _number(headers.get("expiration"), 0) if is_rabbit else 0
     message.expiration_ms = now_ms + life_ms if life_ms else _number(headers.get("expires"), 0)
     message.correlation_id = headers.get("correlation-id")
     message.message_type = headers.get("type")
     message.reply_to = reply_to_of(headers.get("reply-to", ""))
     message.group_id = headers.get(GROUP_ID)
-    message.group_sequence = _number(headers.get(GROUP_SEQUENCE), 0)
+    message.group_sequence = sequence_of(_number(headers.get(GROUP_SEQUENCE), 0))
     message.is_redelivered = headers.get("redelivered") == "true"
     return message
 
