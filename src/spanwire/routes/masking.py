@@ -21,9 +21,8 @@ SECRET_WORDS: Final = frozenset(
     "authtoken sastoken sessiontoken".split()
 )
 WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # word in a name such as transport.keyStorePassword
-PARAMETER: Final = re.compile(r"([^=&;?(),/]+)=")
+PARAMETER: Final = re.compile(r"(?<![^=&;?(),/])([^=&;?(),/]+)=")  # tried once a name, not at each letter
 VALUE_PART: Final = re.compile(r"(?<=[?&;])[^=&;?,()]+(?=[&;)]|$)")  # rest of a value with a separator in it
-USER_INFO: Final = re.compile(r"(//).*@")  # up to the last @, because a password may contain one
 # A password with a blank; digits after a colon are the port of a host.
 USER_WITH_BLANK: Final = re.compile(r"(//)[^\s:/@\[\]'\"]+:(?!//|\d{1,5}(?:\W|$))[^'\"@]*@")
 ADDRESS: Final = re.compile(r"""(?<=(['"`]))[^\s'"`]*//.*?(?=\1(?:\W|$))|[^\s'"`]*//\S*""")
@@ -52,7 +51,8 @@ def without_secrets(address: str) -> str:
     if LOCAL_PATH.match(address):
         path, mark, parameters = address.partition("?")
         return path + _mask_values(mark + parameters)
-    shown = USER_INFO.sub(rf"\1{HIDDEN}@", address)
+    start, end = address.find("//"), address.rfind("@")  # the last @, because a password may contain one
+    shown = address if not 0 <= start < end else f"{address[: start + 2]}{HIDDEN}{address[end:]}"
     if "@" in shown.replace(f"//{HIDDEN}@", ""):  # the scheme is missing or unknown
         return HIDDEN
     return _mask_values(shown)
