@@ -6,6 +6,10 @@ All state except messages that must survive a restart is stored as metadata reco
 metadata record. Some features keep messages of their own, such as pending messages of a durable subscription or sends
 of a prepared branch. Such messages have a separate destination in the store (`spanwire.model.destination`:
 SUBSCRIPTION, TRANSACTION, SCHEDULE), described by the metadata record.
+
+The number of a table is also the format of its values. A change that an older Spanwire would misread takes a new table,
+and the values of the old one are read on: ``tests/vectors/metadata`` has values of each. A store with a table beyond
+`MAX_TABLE` is refused.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ NETWORK_CONNECTORS: Final = 13  # name of a network connector that an operator a
 NETWORK_MEMBERS: Final = 14  # brokers that gossip connectors have linked: one key → names and addresses
 BRIDGES: Final = 15  # name of a bridge that an operator created → its definition
 LOST_MESSAGES: Final = 16  # one key → counts of messages that an orderly stop has lost with the memory, by destination
+
+MAX_TABLE: Final = LOST_MESSAGES  # the highest table of this version
 
 MAX_KEY_BYTES: Final = 1024  # bytes; the longest name of a destination fits
 MAX_VALUE_BYTES: Final = 1024 * 1024  # bytes; a start holds all metadata records in memory

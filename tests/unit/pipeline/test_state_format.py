@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.archive.replay_note import NOTE, ReplayNote, read_note, read_starts, read_targets
 from spanwire.pipeline.arrow.segments import StagingDirectory, read_rows, row_count
 from spanwire.pipeline.routes.route_state import open_state
 from spanwire.pipeline.source.offsets import CURSOR, NUMBER, SEGMENT, number_of, segment_of, segments_between
@@ -79,3 +80,25 @@ def test_what_a_newer_spanwire_has_written_is_refused(tmp_path: Path) -> None:
     note.write_text(json.dumps({**source, **NEWER}), "utf-8")
     with pytest.raises(ConfigurationError, match=r"the stagingDirectory .* has the format '2' of a newer"):
         StagingDirectory(tmp_path / "staging", source)
+
+
+@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+def test_the_note_of_a_replay_of_each_format_is_read(number: int) -> None:
+    state = CHECKPOINTS / f"replay-format-{number}"
+    note = read_note(state / NOTE)
+    assert note is not None
+    assert (note.run, note.total, note.sent, note.until, note.batch) == ("0123456789ab", 2_500, 1_000, 2_000, 1)
+    assert note.choice == {"archive": "/archive", "where": "n > 7", "destination": "queue://AGAIN"}
+    assert (read_targets(state), read_starts(state)) == (["queue://AGAIN"], [(0, "0"), (2_000, "1")])
+
+
+def test_the_note_of_a_replay_of_a_newer_spanwire_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / NOTE
+    ReplayNote(path, {}, "run", 1).save()
+    fields = json.loads(path.read_text("utf-8"))
+    assert fields[KEY] == FORMAT
+    path.write_text(json.dumps({**fields, **NEWER}), "utf-8")
+    with pytest.raises(ConfigurationError) as refused:
+        read_note(path)
+    assert "\n" not in str(refused.value)
+    assert f"the replay in {tmp_path} has the format '{FORMAT + 1}' of a newer Spanwire" in str(refused.value)

@@ -5,6 +5,8 @@
     STATE/portions.json   the number of the first message of each portion, with the name of the portion
     STATE/portions/…      the messages in order
 
+The format of all of them is that of the note (`spanwire.pipeline.storage.state_format`), which is read first.
+
 The note names a batch before the batch is sent, so the same messages make the same batch after a crash.
 """
 
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.storage.state_format import FORMAT, KEY, check_format
 
 RUN_DIGITS: Final = 12  # hexadecimal digits of the name of a run
 NOTE: Final = "replay.json"  # in the state
@@ -53,6 +56,7 @@ class ReplayNote:
     def save(self) -> None:
         """Write the note completely or not at all, and wait for the disk."""
         content = {
+            KEY: FORMAT,
             "choice": dict(self.choice), "run": self.run, "total": self.total, "sent": self.sent, "until": self.until,
             "batch": self.batch, "forgotten": self.is_forgotten, "undone": self.is_undone,
             "removed": self.removed,
@@ -69,12 +73,13 @@ def read_note(path: Path) -> ReplayNote | None:
     """Return the note in a file, or ``None`` without a file.
 
     Raises:
-        ConfigurationError: the note is damaged, or an earlier version wrote it.
+        ConfigurationError: the note is damaged, or an earlier or a newer version wrote it.
     """
     if not path.exists():
         return None
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
+        check_format(fields, f"the replay in {path.parent}")
         choice = {str(name): str(value) for name, value in fields["choice"].items()}
         note = ReplayNote(path, choice, str(fields["run"]), int(fields["total"]))
         note.sent, note.until, note.batch = int(fields["sent"]), int(fields["until"]), int(fields["batch"])

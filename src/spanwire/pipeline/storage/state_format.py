@@ -1,4 +1,6 @@
-"""The version of the format of checkpoints: offsets, ``route.json``, staged messages, ``source.json``.
+"""The version of the format of states on the disk: offsets, ``route.json``, staged messages, ``source.json``, replays.
+
+The number in ``route.json`` and in the note of a replay is also that of the files beside it.
 
 A record without version has format 1. A change that an older Spanwire would misread raises `FORMAT`, and every format
 that was ever released stays readable: ``tests/vectors/checkpoints`` has a checkpoint of each.

@@ -9,9 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from spanwire.model.errors import ConfigurationError
+
 FILE_NAME: Final = "bridges.json"
 MAX_BYTES: Final = 4 * 1024 * 1024  # bytes of the file; 1,000 names need less
 KEY: Final = "paused"
+FORMAT_KEY: Final = "format"
+FORMAT: Final = 1  # of the file; without a number it is 1
 
 logger = logging.getLogger(__name__)
 
@@ -24,13 +28,18 @@ class PausedBridges:
         self.names: frozenset[str] = frozenset()
 
     def read(self) -> None:
-        """Read the file. A damaged file pauses no bridge, and is reported in the log."""
+        """Read the file. A damaged file pauses no bridge, and is reported in the log.
+
+        Raises:
+            ConfigurationError: a newer Spanwire has written the file.
+        """
         if self._path is None:
             return
         try:
             with self._path.open("rb") as file:
-                names = json.loads(file.read(MAX_BYTES))[KEY]
-            self.names = frozenset(name for name in names if isinstance(name, str))
+                record = json.loads(file.read(MAX_BYTES))
+            _check(self._path, record[FORMAT_KEY] if FORMAT_KEY in record else FORMAT)
+            self.names = frozenset(name for name in record[KEY] if isinstance(name, str))
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -48,7 +57,15 @@ class PausedBridges:
             return
         new = self._path.with_name(f"{FILE_NAME}.new")
         with new.open("w", encoding="utf-8") as file:
-            json.dump({KEY: sorted(self.names)}, file)
+            json.dump({FORMAT_KEY: FORMAT, KEY: sorted(self.names)}, file)
             file.flush()
             os.fsync(file.fileno())
         new.replace(self._path)
+
+
+def _check(path: Path, version: object) -> None:
+    if version != FORMAT:
+        raise ConfigurationError(
+            f"{path} has the format {str(version)[:20]} of a newer Spanwire, and this one reads {FORMAT}: start the "
+            "newer one, or move the file away, which pauses no bridge"
+        )

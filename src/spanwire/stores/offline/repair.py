@@ -44,6 +44,9 @@ def finish(journal: Disk) -> bool:
 
     Returns:
         True if a repair was completed.
+
+    Raises:
+        StoreError: a newer Spanwire has made the plan.
     """
     was_interrupted = is_interrupted(journal)
     if was_interrupted:
@@ -110,7 +113,12 @@ def make_quarantine(directory: Path, time: str) -> Path:
 
 def _carry_out(journal: Disk) -> None:
     names = journal.files()
-    plan = journal.read(PLAN_NAME, 0, names[PLAN_NAME]).decode("ascii")
+    plan = journal.read(PLAN_NAME, 0, names[PLAN_NAME]).decode("ascii", "replace")
+    unknown = next((line for line in plan.splitlines() if line.partition(" ")[0] not in (PUT, REMOVE)), None)
+    if unknown is not None:
+        raise StoreError(
+            f"the plan of the repair has the step {unknown[:60]!r} of a newer Spanwire: end it with that one"
+        )
     for line in plan.splitlines():
         action, _, name = line.partition(" ")
         if action == PUT and name + REPAIRED in names:  # without it the file was renamed before the interruption

@@ -12,6 +12,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final, Protocol
 
+from spanwire.broker.metadata import MAX_TABLE
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.index.index import JournalIndex
@@ -150,7 +151,18 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
         if number != recovery.last:
             older = replay.reader
     recovery.replay.finish()
+    _check_tables(recovery)
     return recovery
+
+
+def _check_tables(recovery: Recovery) -> None:
+    """Raise `StoreError` for metadata records of a newer version, which this one would leave out in silence."""
+    unknown = [table for table in recovery.metadata() if not 0 < table <= MAX_TABLE]
+    if unknown:
+        raise StoreError(
+            f"the store has metadata records of table {max(unknown)}, and this build knows tables up to {MAX_TABLE}: "
+            "start a newer Spanwire, nothing was changed"
+        )
 
 
 def _numbers(files: dict[str, int], recovery: Recovery) -> list[int]:

@@ -1,0 +1,41 @@
+"""The names of paused bridges on the disk: read in each format, and refused from a newer Spanwire."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.children.paused_bridges import FILE_NAME, FORMAT, PausedBridges
+
+
+@pytest.mark.parametrize("record", ['{"paused": ["a", "b"]}', '{"format": 1, "paused": ["a", "b"]}'])
+def test_names_of_format_1_are_read_with_and_without_its_number(record: str, tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text(record, "utf-8")
+    paused = PausedBridges(tmp_path)
+    paused.read()
+    assert paused.names == {"a", "b"}
+    paused.change(["a"], False)
+    assert json.loads((tmp_path / FILE_NAME).read_text("utf-8")) == {"format": FORMAT, "paused": ["b"]}
+
+
+def test_names_of_a_newer_spanwire_are_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:
+    text = json.dumps({"format": FORMAT + 1, "paused": {"a": "until Monday"}})
+    (tmp_path / FILE_NAME).write_text(text, "utf-8")
+    with pytest.raises(ConfigurationError) as refused:
+        PausedBridges(tmp_path).read()
+    assert str(refused.value) == (
+        f"{tmp_path / FILE_NAME} has the format 2 of a newer Spanwire, and this one reads 1: start the newer one, or "
+        "move the file away, which pauses no bridge"
+    )
+    assert (tmp_path / FILE_NAME).read_text("utf-8") == text
+
+
+def test_a_damaged_file_pauses_no_bridge_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / FILE_NAME).write_text("[1]", "utf-8")
+    paused = PausedBridges(tmp_path)
+    paused.read()
+    assert paused.names == frozenset()
+    assert "cannot be read, so no bridge is paused" in caplog.text
