@@ -26,7 +26,7 @@ CONTENT: Final = struct.Struct(">HHQ")  # class, weight and length of the body
 UNREADABLE: Final = (ValueError, OverflowError, RecursionError, IndexError, TypeError, struct.error)
 
 
-class UnreadableHeader(ContentHeader):
+class UnreadableHeader(ContentHeader):  # type: ignore[misc]
     """The properties of a message that the library cannot read."""
 
     def __init__(self, body_size: int, reason: str) -> None:
@@ -58,7 +58,7 @@ class MeasuredReader:
         return octets
 
 
-class FrameReader(FrameReceiver):
+class FrameReader(FrameReceiver):  # type: ignore[misc]
     """Reads frames for a connection of the library."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
@@ -92,4 +92,4 @@ def _unreadable(octets: bytes, error: Exception) -> tuple[int, int, UnreadableHe
 
 def read_carefully() -> None:
     """Let connections of the library read by `FrameReader` from now on: it has no place to hand a reader over."""
-    aiormq.connection.FrameReceiver = FrameReader  # type: ignore[misc]
+    aiormq.connection.FrameReceiver = FrameReader
