@@ -97,7 +97,7 @@ def make() -> None:
         if isinstance(queue, Queue)
     ]
     stage.broker.assembly.context.lost.note_stop(waiting)
-    stage.broker.assembly.context.store.note_clean_stop()
+    stage.disk_store.journal.note_clean_stop()
     stage.settle()
     disk = stage.disk_store.disk
     with tarfile.open(HERE / f"tables-{MAX_TABLE}.tar.xz", "w:xz") as archive:

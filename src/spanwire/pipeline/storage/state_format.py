@@ -1,4 +1,4 @@
-"""The version of the format of states on the disk: offsets, ``route.json``, staged messages, ``source.json``, replays.
+"""The version of the format of states on the disk: offsets, `route.json`, staged messages, replays.
 
 The number in ``route.json`` and in the note of a replay is also that of the files beside it.
 
