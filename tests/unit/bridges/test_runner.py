@@ -28,7 +28,7 @@ class FakeLink:
         self._calls = calls
         self.is_lost = False
         self.refusal = ""
-        self.defect: Exception | None = None
+        self.defect: BaseException | None = None
         self.poisonous: tuple[str, ...] = ()
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
@@ -134,6 +134,20 @@ def test_an_unexpected_error_fails_the_batch_with_one_line_and_ends_no_other_bri
     asyncio.run(scenario())
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert line.startswith("bridge orders: unexpected error in Send: ValueError: a\\u000ab (test_runner.")
+
+
+def test_a_request_that_its_library_gives_up_is_a_failure_and_not_the_end_of_the_bridge() -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(interval_ms=1), [text_messages(1), text_messages(1)])
+        stage.link.defect = asyncio.CancelledError()
+        task = asyncio.create_task(stage.runner.run())
+        await stage.until_idle()
+        stage.runner.stop()
+        await task
+        assert stage.states == ["starting", "running", "retrying", "running", "stopped"]
+        assert stage.runner.machine.last_error == "Send was given up by the library of the connection"
+
+    asyncio.run(scenario())
 
 
 def test_a_transaction_is_committed() -> None:

@@ -223,6 +223,12 @@ class BridgeRunner:
             if self._notes is not None:
                 self._notes.failed(type(error).__name__)
             return Failed(str(error))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody has cancelled this task: a library gave up a request, and the bridge must not end with it.
+            return Failed(f"{type(action).__name__} was given up by the library of the connection")
         except Exception as error:  # noqa: BLE001 - of a library, or a defect: no end of the other bridges
             reason = self._reported(error, type(action).__name__)
             if self._notes is not None:

@@ -154,13 +154,15 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         """Wait for requests, or for the loss of the connection."""
         self.check()
         task = asyncio.ensure_future(work())
+        is_done = False
         try:
             await asyncio.wait((task, self._disconnected), return_when=asyncio.FIRST_COMPLETED)
+            is_done = task.done()
         finally:
-            if not task.done():
+            if not is_done:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        if task.cancelled():
+        if not is_done:  # `task.cancelled()` is False for several requests: a gather ends with the error
             raise JmsError(f"the connection to {self.place.shown} was lost")
         with self.translated():
             task.result()
@@ -169,6 +171,22 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         error = None if lost.cancelled() else lost.exception()
         reason = "the broker closed it" if error is None else " ".join(str(error).split())[:MAX_REASON]
         self.inbox.fail(JmsError(f"the connection to {self.place.shown} was lost: {reason}"))
+
+    def _on_socket_register_write(self, client: Any, userdata: Any, sock: Any) -> None:
+        """Wait for the socket, unless it has been closed until the event loop comes to it."""
+
+        def register() -> None:
+            if sock.fileno() >= 0:
+                self._loop.add_writer(sock.fileno(), write)
+
+        def write() -> None:
+            try:
+                client.loop_write()
+            except Exception as error:  # noqa: BLE001 - as in the library: the connection is broken
+                if not self._disconnected.done():
+                    self._disconnected.set_exception(error)
+
+        self._loop.call_soon_threadsafe(register)
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, reason_code: Any, properties: Any = None) -> None:
         limit = getattr(properties, "MaximumPacketSize", None)
