@@ -37,7 +37,11 @@ class Completing:
             self._task.result()
 
     async def received(self, receive: Coroutine[Any, Any, list[BridgeMessage]]) -> list[BridgeMessage]:
-        """Receive meanwhile. Raises the error of the batch at once; no messages are returned before its completion."""
+        """Receive meanwhile. Raises the error of the batch at once; an empty list comes only after its completion.
+
+        A call that is cancelled when messages have been taken returns them: the source would acknowledge them with
+        those of the next call.
+        """
         task = self._task
         if task is None:
             return await receive
@@ -46,7 +50,13 @@ class Completing:
             await asyncio.wait((receiving, task), return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 await self.settle()
-            messages = await receiving
+            messages = await asyncio.shield(receiving)
+        except asyncio.CancelledError:
+            receiving.cancel()
+            await asyncio.wait((receiving,))
+            if receiving.cancelled() or receiving.exception() is not None or not receiving.result():
+                raise
+            return receiving.result()
         finally:
             receiving.cancel()
             if receiving.done() and not receiving.cancelled():
@@ -62,10 +72,12 @@ class Completing:
                 await self.settle()
         except SpanwireError as error:
             return str(error)
-        except TimeoutError:
+        except TimeoutError:  # of the wait, or of the batch itself
             if self._task is not None:
                 self._task.cancel()
                 await asyncio.wait((self._task,))
                 self._task = None
             return f"the last batch was not complete within {SETTLE_S:g} s"
+        except Exception as error:  # noqa: BLE001 - of a library, or a defect: the connections must close all the same
+            return f"{type(error).__name__}: {error}"
         return ""

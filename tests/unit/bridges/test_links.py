@@ -9,6 +9,7 @@ from typing import Final, cast
 
 import pytest
 
+from spanwire.bridges.completing import Completing
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.provider_description import ProviderDescription
 from spanwire.bridges.model.steps import AddDuplicateId
@@ -318,3 +319,47 @@ def test_a_target_that_duplicates_spoil_is_refused_before_anything_is_received(
 def test_artemis_is_known_by_an_address_without_a_scheme(url: str | None, expected: bool) -> None:
     core = SimpleNamespace(broker_url=url)
     assert is_artemis(cast("Connection", SimpleNamespace(shared=SimpleNamespace(core=core)))) is expected
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_messages_that_a_cancelled_receive_has_taken_are_returned(turns: int) -> None:
+    async def scenario() -> None:
+        completing = Completing()
+        stored, arrived = asyncio.Event(), asyncio.Event()
+        taken: list[BridgeMessage] = []
+
+        async def complete() -> None:
+            await stored.wait()
+
+        async def receive() -> list[BridgeMessage]:
+            await arrived.wait()
+            taken.extend(text_messages(1))
+            return taken
+
+        completing.begin(complete())
+        receiving = asyncio.create_task(completing.received(receive()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        arrived.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        receiving.cancel()
+        (found,) = await asyncio.gather(receiving, return_exceptions=True)
+        assert taken == ([] if isinstance(found, BaseException) else found)
+        stored.set()
+        assert await completing.close() == ""
+
+    asyncio.run(scenario())
+
+
+def test_both_connections_close_after_an_error_that_is_no_error_of_the_bridge() -> None:
+    async def scenario() -> None:
+        completing = Completing()
+
+        async def complete() -> None:
+            raise ValueError("odd")
+
+        completing.begin(complete())
+        assert await completing.close() == "ValueError: odd"
+
+    asyncio.run(scenario())

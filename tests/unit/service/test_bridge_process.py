@@ -363,7 +363,7 @@ def test_paused_bridges_are_remembered(tmp_path: Path) -> None:
         await again.command("resume", {"bridges": ["b"]})
 
     asyncio.run(scenario())
-    assert json.loads((tmp_path / FILE_NAME).read_text()) == {"paused": []}
+    assert json.loads((tmp_path / FILE_NAME).read_text()) == {"format": 1, "paused": []}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"paused": 1}'])

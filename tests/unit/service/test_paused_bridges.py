@@ -28,7 +28,7 @@ def test_names_of_a_newer_spanwire_are_refused_in_one_line_and_left_alone(tmp_pa
         PausedBridges(tmp_path).read()
     assert str(refused.value) == (
         f"{tmp_path / FILE_NAME} has the format 2 of a newer Spanwire, and this one reads 1: start the newer one, or "
-        "move the file away, which pauses no bridge"
+        "move the file away; then no bridge stays paused"
     )
     assert (tmp_path / FILE_NAME).read_text("utf-8") == text
 

@@ -7,7 +7,7 @@ action ends with its event, or with `Failed`. `Interrupt` asks for an early end 
 
 A link with brokers that take messages while they store others answers `Acknowledge` with `HandedOver`, and completes
 the batch behind the next actions. `Completed` comes between any two events then. A link completes one batch at a time:
-the next `Send` ends after `Completed`. After a batch that the link cannot complete, the next action fails.
+the next `Send` ends after `Completed`. If the link cannot complete a batch, the next action but a `Disconnect` fails.
 """
 
 from __future__ import annotations

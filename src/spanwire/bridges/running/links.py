@@ -145,9 +145,11 @@ class PairLink:
 
     async def close(self) -> None:
         """Complete the batch before, and close the source first, so that the messages return to the broker soon."""
-        self.incomplete = await self._completing.close()
-        await self._source.close()
-        await self._target.close()
+        try:
+            self.incomplete = await self._completing.close()
+            await self._source.close()
+        finally:
+            await self._target.close()
 
 
 class TransactionLink:

@@ -228,7 +228,8 @@ class BridgeRunner:
             if task is None or task.cancelling():
                 raise
             # Nobody has cancelled this task: a library gave up a request, and the bridge must not end with it.
-            return Failed(f"{type(action).__name__} was given up by the library of the connection")
+            reason = f"{type(action).__name__} was given up by the library of the connection"
+            return Disconnected(reason) if isinstance(action, Disconnect) else Failed(reason)
         except Exception as error:  # noqa: BLE001 - of a library, or a defect: no end of the other bridges
             reason = self._reported(error, type(action).__name__)
             if self._notes is not None:

@@ -246,8 +246,10 @@ class XaLink:
                         *(self._branches_at(side).roll_back(self._branch(side)) for side in self._prepared),
                         return_exceptions=True,
                     )
-        await self._source.close()
-        await self._target.close()
+        try:
+            await self._source.close()
+        finally:
+            await self._target.close()
 
     def _branches_at(self, side: Side) -> XaBranches:
         return self._source if side is Side.SOURCE else self._target

@@ -104,7 +104,9 @@ def explain_unknown(memory: Departures, began_ms: int, subject: str, now: Time, 
         word = SWEPT.get(sweep.kind, "removed or purged")
         name = sweep.destination.qualified_name
         explanation.saw(f"{counted(sweep.count, 'message')} {word} unread, so that no id is known", name, sweep.wall_ms)
-    explanation.advise("ask with --queue if you know its queue, and the other brokers of the network")
+    explanation.advise(
+        "name its queue, too, if you know it (--queue on the command line), and ask the other brokers of the network"
+    )
     if is_stored:
         explanation.advise("ask the consumers: the broker keeps no list of what was acknowledged")
     else:

@@ -123,8 +123,9 @@ class BrokerBridges:
         if self._added is None:
             assert self._broker is not None, "operators come after the start"
             if self._child is None:
-                self._child = self._new_child(None)
-                self._child.start(self._connectors, self._broker.assembly.context)
+                child = self._new_child(None)
+                child.start(self._connectors, self._broker.assembly.context)
+                self._child = child
             added = cast("type[AddedBridges]", registry.load(registry.ADDED_BRIDGES))
             self._added = added(self._broker, self._child, self._configuration.broker_name, os.environ, self._wake)
         return self._added

@@ -38,11 +38,11 @@ class PausedBridges:
         try:
             with self._path.open("rb") as file:
                 record = json.loads(file.read(MAX_BYTES))
-            _check(self._path, record[FORMAT_KEY] if FORMAT_KEY in record else FORMAT)
+            _check(self._path, record.get(FORMAT_KEY, FORMAT))
             self.names = frozenset(name for name in record[KEY] if isinstance(name, str))
         except FileNotFoundError:
             return
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             logger.warning("%s cannot be read, so no bridge is paused: %s", self._path, error)
 
     def change(self, names: Iterable[str], is_paused: bool) -> None:
@@ -64,8 +64,10 @@ class PausedBridges:
 
 
 def _check(path: Path, version: object) -> None:
-    if version != FORMAT:
+    if not isinstance(version, int) or version < FORMAT:
+        raise ValueError(f"{str(version)[:20]!r} is no format")
+    if version > FORMAT:
         raise ConfigurationError(
             f"{path} has the format {str(version)[:20]} of a newer Spanwire, and this one reads {FORMAT}: start the "
-            "newer one, or move the file away, which pauses no bridge"
+            "newer one, or move the file away; then no bridge stays paused"
         )

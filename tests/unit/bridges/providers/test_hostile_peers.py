@@ -189,7 +189,7 @@ def test_a_message_of_amqp_whose_properties_the_library_cannot_read_is_a_dead_le
 def test_lengths_of_amqp_are_refused_before_a_byte_of_them_is_awaited() -> None:
     async def scenario() -> None:
         with pytest.raises(InvalidFrameError, match="announces a frame of"):
-            await read_frame(struct.pack(">BHI", 3, 1, MAX_FRAME))
+            await read_frame(struct.pack(">BHI", 3, 1, MAX_FRAME + 1))
         with pytest.raises(InvalidFrameError, match="announces a message of"):
             await read_frame(header_frame(b"", 0, MAX_MESSAGE + 1))
         with pytest.raises(InvalidFrameError):

@@ -283,6 +283,30 @@ def test_long_shapes_and_shapes_of_many_values_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    "repeated",
+    [
+        "<brokerName>a</brokerName><brokerURL>b</brokerURL>",  # values
+        f"<brokerName>a</brokerName><brokerURL> {'b' * 500}</brokerURL>",  # a value and constant octets
+    ],
+)
+def test_elements_that_refer_to_others_do_not_enlarge_what_a_reader_keeps(repeated: str) -> None:
+    references = f'<{COMMAND}BrokerInfo reference="../../x1"/>' * 60
+    infos = f"<x1>{repeated}</x1><peerBrokerInfos>{references}</peerBrokerInfos>"
+    text = f"<{COMMAND}BrokerInfo>{infos}</{COMMAND}BrokerInfo>"
+    reader = XmlReader()
+    twice(reader, text)
+    assert not keeps(reader, text)
+    assert reader.frame(text.encode()) == XmlReader().frame(text.encode())
+
+
+def test_the_shape_of_a_command_with_a_password_is_not_kept() -> None:
+    text = f"<{COMMAND}ConnectionInfo><userName>u</userName><password> secret</password></{COMMAND}ConnectionInfo>"
+    reader = XmlReader()
+    twice(reader, text)
+    assert len(reader.shapes) == 0
+
+
+@pytest.mark.parametrize(
     "field",
     [
         "<exception><detailMessage>d</detailMessage></exception>",  # several texts

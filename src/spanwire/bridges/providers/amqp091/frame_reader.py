@@ -50,8 +50,8 @@ class MeasuredReader:
         return b""
 
     async def readexactly(self, count: int) -> bytes:
-        """Return some octets. Raises `InvalidFrameError` beyond `MAX_FRAME`."""
-        if count > MAX_FRAME:
+        """Return some octets. Raises `InvalidFrameError` beyond `MAX_FRAME` with the octet that ends a frame."""
+        if count > MAX_FRAME + 1:
             raise InvalidFrameError(f"the broker announces a frame of {count} bytes, above {MAX_FRAME}")
         octets = await self._reader.readexactly(count)
         self.parts.append(octets)

@@ -24,7 +24,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import Place, Scheme, context_of, place_of
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
-from spanwire.bridges.providers.mqtt.incoming import IncomingProperties, without_properties
+from spanwire.bridges.providers.mqtt.incoming import IncomingProperties, MalformedError, without_properties
 from spanwire.model.errors import ConfigurationError, JmsError
 
 SCHEMES: Final = {"mqtt": Scheme(1883, False), "mqtts": Scheme(8883, True)}
@@ -197,7 +197,11 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
     def _handle_publish(self) -> MQTTErrorCode:
         """Let the library read a message without its properties, which are read here."""
         packet = self._client._in_packet
-        self._incoming, packet["packet"] = without_properties(packet["command"], packet["packet"])
+        try:
+            self._incoming, packet["packet"] = without_properties(packet["command"], packet["packet"])
+        except MalformedError as error:
+            self.inbox.fail(JmsError(f"{self.place.shown}: {error}"))
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL
         result = self._read_publish()
         kept = self._client._in_messages.get(self._incoming.packet_id)
         if kept is not None and not isinstance(kept.properties, IncomingProperties):

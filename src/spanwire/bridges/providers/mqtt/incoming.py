@@ -87,7 +87,7 @@ class IncomingProperties:
         elif identifier == CORRELATION:
             self.CorrelationData, offset = _octets(octets, offset)
         elif identifier == PAYLOAD_FORMAT:
-            self.PayloadFormatIndicator, offset = octets[offset], offset + 1
+            self.PayloadFormatIndicator, offset = int(octets[offset] == 1), offset + 1
         elif identifier == EXPIRY:
             (self.MessageExpiryInterval,) = struct.unpack_from(">I", octets, offset)
             offset += 4

@@ -60,6 +60,8 @@ class SharedConnection:
     async def release(self) -> None:
         """End the use. A user who comes while the last one leaves waits for the end of the connection."""
         self._users -= 1
+        if self._users > 0:
+            return
         async with self._lock:
             if self._users > 0:
                 return
@@ -95,7 +97,8 @@ class DurableSource(OpenWireSource):
         """Close the session, so that unacknowledged messages return to the subscription, and leave the connection."""
         try:
             with contextlib.suppress(JmsError):
-                await self._replies.close()
                 await self._session.close()
+            with contextlib.suppress(JmsError):
+                await self._replies.close()
         finally:
             await self._shared.release()

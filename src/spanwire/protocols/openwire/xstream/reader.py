@@ -42,9 +42,10 @@ from spanwire.protocols.openwire.xstream._fields import (
 )
 from spanwire.protocols.openwire.xstream.elements import Element, Work, parse_elements, release, resolve, resolve_text
 from spanwire.protocols.openwire.xstream.plain import is_plain, plain_elements
-from spanwire.protocols.openwire.xstream.shapes import CutText, Part, Shape, Shapes
+from spanwire.protocols.openwire.xstream.shapes import MAX_VALUES, CutText, Part, Shape, Shapes
 from spanwire.protocols.openwire.xstream.values import MAX_SHOWN, TEXT_BODY, part_of, throwable, write_value
 
+CONNECTION_INFO: Final = f"{PACKAGE}ConnectionInfo"
 CONTENT: Final = "content"
 TEXT: Final = "text"
 
@@ -85,7 +86,8 @@ class XmlReader:
         root = plain_elements(text)
         if root is None:
             return self._frame_of_tree(parse_elements(text), len(text), max_frame_size)
-        if self.shapes.comes_again(cut) and cut.place_values(root):
+        has_password = (root.type_name or root.tag) == CONNECTION_INFO
+        if not has_password and self.shapes.comes_again(cut) and cut.place_values(root):
             self._parts = []
         frame = self._frame_of_tree(root, len(text), max_frame_size)
         if self._parts is not None:
@@ -123,7 +125,7 @@ class XmlReader:
         if parts is None:
             return
         part = Part(start, len(self._writer.out), kind, source, offset, length)
-        if part.is_placed:
+        if part.is_placed and len(parts) < MAX_VALUES:  # elements that refer to others repeat values
             parts.append(part)
         elif part.has_value:
             self._parts = None

@@ -72,7 +72,7 @@ class Part:
         self.text_size: Final[int] = sum([len(element.text) for element in texts])
         self.start: Final[int] = start
         self.end: Final[int] = end
-        self.before = b""  # octets of all frames of the shape between the part before and this part
+        self.before = b""  # octets between the previous part and this one, the same in all frames of the shape
         self._kind: Final[int] = kind
         self._tag: Final[str] = source.tag
         self._place: Final[int] = source.place
@@ -113,6 +113,7 @@ class Shape:
             spent -= part.text_size
         self._parts: Final[list[Part]] = parts
         self._rest: Final[bytes] = frame[end:]
+        self.common_size: Final[int] = sum([len(part.before) for part in parts]) + len(self._rest)
         self._work: Final[int] = spent  # without the characters of values
 
     def frame(self, text: CutText, writer: LooseWriter, max_frame_size: int) -> bytes | None:
@@ -152,8 +153,13 @@ class Shapes:
         return self._known.get(text.shape) is not None
 
     def find(self, text: CutText) -> Shape | None:
-        """Return the shape of a text, if kept."""
-        return self._known.get(text.shape)
+        """Return the shape of a text, if kept. The shape found last is removed last."""
+        known = self._known
+        shape = known.get(text.shape)
+        if shape is not None:
+            del known[text.shape]
+            known[text.shape] = shape
+        return shape
 
     def comes_again(self, text: CutText) -> bool:
         """Return True if the shape was noted before; else note the shape."""
@@ -167,8 +173,9 @@ class Shapes:
         return False
 
     def keep(self, text: CutText, shape: Shape) -> None:
-        """Keep the shape of a text that `comes_again`."""
-        self._known[text.shape] = shape
+        """Keep the shape of a text that `comes_again`, unless its frames have too many octets in common."""
+        if shape.common_size <= MAX_SHAPE:
+            self._known[text.shape] = shape
 
 
 def _text_at(place: int, values: list[bytes], work: Work) -> str | None:

@@ -53,7 +53,7 @@ def _connector(kind: str) -> Words:
             **all_of(YES, f"localConnectionFactoryName outbound{kind}ConnectionFactoryName"),
             "preferJndiDestinationLookup": YES,
             **all_of(
-                later("connections that no bean of a factory makes", FACTORY_ADVICE),
+                NO_CONNECTION,
                 f"local{kind}Connection outbound{kind}Connection",
             ),
             "replyToDestinationCacheSize": YES,
