@@ -7,14 +7,23 @@ The quarantine gets a copy of each file before the file is changed or removed.
     journal/repair.plan      the list of the changes; from here on a repair can only be completed
 
 A process that ends before the plan exists has changed nothing. Afterwards `finish` completes the repair, in as many
-runs as needed.
+runs as needed. The plan has a line for each step, below its format and the checksum of the steps::
+
+    plan 2 1f3c9a20
+    put 0000000001.journal
+    remove 0000000001.summary
+
+Format 1 has no first line, and names without escapes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote, unquote
+from zlib import crc32
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.driver.disk import FileDisk
@@ -28,6 +37,9 @@ REPAIRED: Final = ".repaired"
 HALF_PLAN_NAME: Final = "repair.plan.new"
 PUT: Final = "put"
 REMOVE: Final = "remove"
+PLAN_FORMAT: Final = 2
+HEAD: Final = re.compile(r"plan ([1-9]\d{0,8}) ([0-9a-f]{8})", re.ASCII)
+STEP: Final = re.compile(rf"({PUT}|{REMOVE}) ([^\0/]+)")
 SIDECARS: Final = (".summary",)  # suffixes of files that describe a segment, and are wrong after a change of it
 MAX_PART_BYTES: Final = 1024 * 1024  # bytes of one copied part; bounds the memory
 DIRECTORY_MODE: Final = 0o700
@@ -46,7 +58,7 @@ def finish(journal: Disk) -> bool:
         True if a repair was completed.
 
     Raises:
-        StoreError: a newer Spanwire has made the plan.
+        StoreError: the plan is damaged, or a newer Spanwire has made it; nothing was changed.
     """
     was_interrupted = is_interrupted(journal)
     if was_interrupted:
@@ -81,8 +93,7 @@ def repair(journal: Disk, quarantine: Disk, salvage: Salvage, check: Callable[[]
     for name in changed:
         _copy(journal, salvage.patched[name], journal, name + REPAIRED)
     journal.sync_directory()
-    plan = "".join(f"{PUT} {name}\n" for name in changed) + "".join(f"{REMOVE} {name}\n" for name in removed)
-    _write(journal, HALF_PLAN_NAME, plan.encode("ascii"))
+    _write(journal, HALF_PLAN_NAME, _encoded([(PUT, name) for name in changed] + [(REMOVE, name) for name in removed]))
     check()
     journal.rename(HALF_PLAN_NAME, PLAN_NAME)
     journal.sync_directory()
@@ -113,14 +124,7 @@ def make_quarantine(directory: Path, time: str) -> Path:
 
 def _carry_out(journal: Disk) -> None:
     names = journal.files()
-    plan = journal.read(PLAN_NAME, 0, names[PLAN_NAME]).decode("ascii", "replace")
-    unknown = next((line for line in plan.splitlines() if line.partition(" ")[0] not in (PUT, REMOVE)), None)
-    if unknown is not None:
-        raise StoreError(
-            f"the plan of the repair has the step {unknown[:60]!r} of a newer Spanwire: end it with that one"
-        )
-    for line in plan.splitlines():
-        action, _, name = line.partition(" ")
+    for action, name in _steps(journal.read(PLAN_NAME, 0, names[PLAN_NAME]), names):
         if action == PUT and name + REPAIRED in names:  # without it the file was renamed before the interruption
             journal.rename(name + REPAIRED, name)
         elif action == REMOVE and name in names:
@@ -128,6 +132,43 @@ def _carry_out(journal: Disk) -> None:
     journal.sync_directory()
     journal.delete(PLAN_NAME)
     journal.sync_directory()
+
+
+def _encoded(steps: list[tuple[str, str]]) -> bytes:
+    """Return a plan. Escapes in names keep each step on a line of ASCII characters."""
+    text = "".join(f"{action} {quote(name, errors='surrogateescape')}\n" for action, name in steps).encode("ascii")
+    return b"plan %d %08x\n" % (PLAN_FORMAT, crc32(text)) + text
+
+
+def _steps(plan: bytes, names: dict[str, int]) -> list[tuple[str, str]]:
+    """Return the steps of a plan, checked against the ``names`` in the journal.
+
+    Raises:
+        StoreError: the plan is damaged, or of a newer Spanwire.
+    """
+    first, _, rest = plan.partition(b"\n")
+    head = HEAD.fullmatch(first.decode("ascii", "replace"))
+    if head is not None and int(head[1]) > PLAN_FORMAT:
+        raise StoreError(
+            f"{PLAN_NAME} has the format {head[1]} of a newer Spanwire, and this one reads up to {PLAN_FORMAT}: end "
+            "the repair with that one, nothing was changed"
+        )
+    text = (plan if head is None else rest).decode("ascii", "replace")
+    lines = [STEP.fullmatch(line) for line in text.split("\n")[:-1]]
+    steps = [(line[1], line[2]) for line in lines if line is not None]
+    if head is not None:
+        steps = [(action, unquote(name, errors="surrogateescape")) for action, name in steps]
+    put = {name for action, name in steps if action == PUT}
+    is_whole = text.endswith("\n") and None not in lines and (head is None or crc32(rest) == int(head[2], 16))
+    is_of_journal = all(name in names or name + REPAIRED in names for name in put) and all(
+        name.removesuffix(REPAIRED) in put for name in names if name.endswith(REPAIRED)
+    )
+    if not (is_whole and is_of_journal):
+        raise StoreError(
+            f"{PLAN_NAME} is damaged, and nothing was changed: put the files of the newest directory in {QUARANTINE} "
+            f"back into the journal, move {PLAN_NAME} away, and repair the store again"
+        )
+    return steps
 
 
 def _copy(source: Disk, file: PatchedFile, target: Disk, name: str) -> None:

@@ -551,6 +551,18 @@ def test_a_store_that_a_broker_takes_during_the_repair_stays_as_it_is() -> None:
     assert {each: data for each, data in disk.contents().items() if each in before} == before
 
 
+def test_a_segment_under_a_name_with_umlauts_gets_its_own_name_again() -> None:
+    disk = filled_disk()
+    expected = recovered_state(filled_disk())
+    name = segments(disk)[1]
+    files = disk.contents()
+    files["für mich.summary"] = files.pop(name)
+    after, quarantine, _ = repaired(SimulatedDisk.holding(files))
+    assert recovered_state(after.copy()) == expected
+    assert "für mich.summary" in quarantine.contents()
+    assert "für mich.summary" not in after.contents()
+
+
 @pytest.mark.large
 def test_a_repair_that_is_cut_off_anywhere_leaves_the_old_store_or_ends_later() -> None:
     disk = filled_disk()
