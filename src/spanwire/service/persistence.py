@@ -20,6 +20,7 @@ from spanwire.model.observation.histogram import Histogram
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory, DirectoryInUseError
 from spanwire.stores.driver.answers import Failed, Fetched, Schedule
+from spanwire.stores.driver.disk import refuse_newer_store
 from spanwire.stores.driver.journal_store import JOURNAL_DIRECTORY, JournalStore, SpaceChanged, Stored
 from spanwire.stores.epoch import Epoch, TakeOverLock, claim_epoch, epoch_in, read_epoch
 from spanwire.stores.lock_file import UNKNOWN, LockHolder, holder_of
@@ -100,11 +101,13 @@ class Persistence:
 
         Raises:
             DirectoryInUseError: another broker uses one of the directories, or takes the directories at the moment.
-            StoreError: a directory is unusable.
+            StoreError: a directory is unusable, or the store has a newer format.
         """
         if self.epoch is not None:
             return
         directory = self.journal_directory
+        if directory is not None:
+            refuse_newer_store(directory / JOURNAL_DIRECTORY)
         for pattern, kind in FOREIGN_STORES:
             if directory is not None and next(directory.glob(pattern), None) is not None:
                 raise StoreError(

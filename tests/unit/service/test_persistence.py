@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.broker.metadata import MAX_TABLE
 from spanwire.model.errors import StoreError
 from spanwire.service.config.model import LockConfiguration, PersistenceConfiguration
 from spanwire.service.persistence import Persistence
-from spanwire.stores.epoch import EPOCH_NAME
+from spanwire.stores.epoch import EPOCH_NAME, epoch_in, read_epoch
 from tests.support.descriptors import descriptors_of
 from tests.support.loop import PostedCalls
 from tests.support.plain_format import plain_formats
@@ -59,6 +60,21 @@ def test_an_owner_with_a_lease_keeps_the_file_of_its_epoch_open_until_it_release
     assert descriptors_of(epoch) == 1
     closed(persistence)
     assert descriptors_of(epoch) == 0
+
+
+def test_a_store_with_metadata_of_a_newer_version_is_given_back_at_once(tmp_path: Path) -> None:
+    lease = PersistenceConfiguration(lock=LockConfiguration(lease_ms=1000))
+    newer = opened(tmp_path, lease)
+    assert newer.journal is not None
+    newer.journal.store.put_metadata(MAX_TABLE + 1, b"key", b"value")
+    closed(newer)
+    with pytest.raises(StoreError, match=f"metadata records of table {MAX_TABLE + 1}") as refused:
+        opened(tmp_path, lease)
+    assert "\n" not in str(refused.value)
+    assert epoch_in(read_epoch(tmp_path / "journal")).given_up
+    other = Persistence(tmp_path, lease)
+    other.lock()  # another standby need not wait
+    other.release()
 
 
 def test_files_have_the_configured_size_and_place(tmp_path: Path) -> None:

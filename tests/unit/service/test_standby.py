@@ -11,12 +11,13 @@ from typing import cast
 
 import pytest
 
-from spanwire.model.errors import FencedError, SpanwireError
+from spanwire.model.errors import FencedError, SpanwireError, StoreError
 from spanwire.service.config.model import LockConfiguration, PersistenceConfiguration
 from spanwire.service.persistence import Persistence
 from spanwire.service.standby import Standby
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.epoch import read_epoch
+from spanwire.stores.journal.segments.segment import FORMAT_VERSION, encode_segment_header, segment_name
 from spanwire.transports.base import TransportError
 from spanwire.transports.connector import TransportConnector
 
@@ -175,6 +176,43 @@ def test_an_orderly_stop_leaves_an_epoch_that_never_expires(tmp_path: Path) -> N
     assert again.epoch is not None
     assert again.epoch.number == 2
     again.release()
+
+
+def test_a_standby_of_an_older_version_leaves_the_lease_of_a_newer_master_alone(tmp_path: Path) -> None:
+    with hanging_master(tmp_path) as master:
+        newer_segment(tmp_path / "journal" / segment_name(7))
+        lock, epoch = (tmp_path / "lock").read_bytes(), read_epoch(tmp_path / "journal")
+        port = Port()
+        with pytest.raises(StoreError) as refused:
+            standby_of(Persistence(tmp_path, LEASE, "b"), [port], [])
+        assert str(refused.value) == (
+            f"the store in {tmp_path / 'journal'} cannot be opened: {segment_name(7)} has journal format "
+            f"{FORMAT_VERSION + 1}, this build reads up to {FORMAT_VERSION}: start a newer Spanwire"
+        )
+        master.check_owner()
+        assert master.lost_lock() is None
+    assert not port.is_bound
+    assert (tmp_path / "lock").read_bytes() == lock
+    assert read_epoch(tmp_path / "journal") != epoch  # the master has ended in order
+
+
+def test_a_standby_refuses_a_store_that_becomes_newer_while_it_waits(tmp_path: Path) -> None:
+    class Upgraded(Port):
+        async def bind(self) -> None:
+            newer_segment(tmp_path / "journal" / segment_name(7))
+            raise TransportError("port 61616 is in use")
+
+    with hanging_master(tmp_path) as master:
+        with pytest.raises(StoreError, match="start a newer Spanwire"):
+            standby_of(Persistence(tmp_path, LEASE, "b"), [Upgraded()], [])
+        master.check_owner()
+
+
+def newer_segment(path: Path) -> None:
+    """Write the head of a segment as a later version would."""
+    head = bytearray(encode_segment_header(bytes(16), 7, 6, 0, 0))
+    head[8:10] = (FORMAT_VERSION + 1).to_bytes(2, "little")
+    path.write_bytes(head)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import StoreError
-from spanwire.stores.journal.segments.segment import segment_number
+from spanwire.stores.journal.segments.segment import SEGMENT_HEADER_SIZE, refuse_newer, segment_name, segment_number
 from spanwire.stores.journal.segments.whole_write import MAX_PARTS_PER_WRITE, fill, write_whole
 
 if sys.platform == "darwin":
@@ -177,3 +177,24 @@ def check_files(path: Path) -> None:
         for entry in entries:
             if segment_number(entry.name) > 0 and not entry.is_file(follow_symlinks=False):
                 raise StoreError(f"{entry.name} is no regular file: put the file itself in its place")
+
+
+def refuse_newer_store(path: Path) -> None:
+    """Check the format of the newest segment in ``path`` without the lock: a broker in wait must not take that store.
+
+    A missing or unreadable file is no obstacle, because the owner may be at work.
+
+    Raises:
+        StoreError: a newer version has written the segment.
+    """
+    with suppress(OSError):
+        newest = segment_name(max((segment_number(name) for name in os.listdir(path)), default=0))
+        descriptor = os.open(path / newest, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            header = os.pread(descriptor, SEGMENT_HEADER_SIZE, 0)
+        finally:
+            os.close(descriptor)
+        try:
+            refuse_newer(newest, header)
+        except StoreError as newer:
+            raise StoreError(f"the store in {path} cannot be opened: {newer}") from newer

@@ -118,13 +118,10 @@ def read_segment_header(name: str, data: bytes) -> SegmentHeader:
         raise StoreError(
             f"{name} is not a journal segment of Spanwire: move it away, restore a backup or run spanwire store repair"
         )
+    refuse_newer(name, data)
     fields = _HEADER.unpack_from(data)
     version: int = fields[1]
     crc: int = fields[3]
-    if version > FORMAT_VERSION:
-        raise StoreError(
-            f"{name} has journal format {version}, this build reads up to {FORMAT_VERSION}: start a newer Spanwire"
-        )
     if version < OLDEST_FORMAT_VERSION or crc32(data[:12] + b"\0\0\0\0" + data[16:SEGMENT_HEADER_SIZE]) != crc:
         raise damage(name, 0, "the header's checksum does not hold")
     store_id: bytes = fields[4]
@@ -136,6 +133,15 @@ def read_segment_header(name: str, data: bytes) -> SegmentHeader:
         raise damage(name, 0, f"it holds segment {number}: files were swapped or renamed")
     seed = segment_seed(store_id, number)
     return SegmentHeader(version, store_id, number, previous, previous_end, previous_batches, seed)
+
+
+def refuse_newer(name: str, data: bytes) -> None:
+    """Raise `StoreError` if ``data``, the first bytes of the file ``name``, are the header of a newer format."""
+    version = int.from_bytes(data[8:10], "little")
+    if data[:8] == MAGIC and version > FORMAT_VERSION:
+        raise StoreError(
+            f"{name} has journal format {version}, this build reads up to {FORMAT_VERSION}: start a newer Spanwire"
+        )
 
 
 def encode_batch_head(seed: int, offset: int, number: int, size: int, follows_unsynced: bool = False) -> bytes:
