@@ -332,7 +332,7 @@ def test_a_jms_client_and_an_xmpp_client_talk_and_operators_see_the_protocol(bro
 def test_the_program_of_the_guide_does_what_it_shows(tmp_path: Path) -> None:
     require("slixmpp")
     page = (Path(__file__).parents[2] / "docs" / "guides" / "xmpp.md").read_text("utf-8")
-    connector, program = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0] for kind in ("xml", "python"))
+    connector, program = (re.findall(rf"```{kind}[^\n]*\n(.*?)```", page, re.DOTALL)[0] for kind in ("xml", "python"))
     port = free_port()
 
     class Guide(Started):
