@@ -18,6 +18,7 @@ from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, Ta
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.kafka.connecting import CLOSE_S, START_S, address_of, reason_of, settings_of, translated
+from spanwire.bridges.providers.kafka.decompression import limit_batches
 from spanwire.bridges.providers.kafka.messages import bridge_message, outgoing_record
 from spanwire.model.errors import JmsError, MessageFormatError
 
@@ -56,6 +57,7 @@ class KafkaReceiver:
     """A consumer of a group, without commits of its own."""
 
     def __init__(self, source: Source, credit: int) -> None:
+        limit_batches()
         self._source: Final[Source] = source
         self._place: Final = address_of(source.factory)
         self._credit: Final[int] = credit

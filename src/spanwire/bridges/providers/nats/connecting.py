@@ -9,14 +9,17 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
 from nats.aio.client import Client
-from nats.errors import Error, NoServersError, SecureConnRequiredError
+from nats.errors import Error, NoServersError, ProtocolError, SecureConnRequiredError
 from nats.js.errors import APIError, NoStreamResponseError
+from nats.protocol.parser import AWAITING_MSG_PAYLOAD, Parser
 
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import Place, Scheme, context_of, place_of
+from spanwire.bridges.providers.nats.messages import UNREADABLE
 from spanwire.client.io.environment import short_reason
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.model.units import MIB
 
 SCHEMES: Final = {"nats": Scheme(4222, False), "nats+ssl": Scheme(4222, True)}
 CONNECT_S: Final = 30.0  # seconds for connection and login
@@ -26,6 +29,8 @@ PING_S: Final = 10  # seconds between two questions whether the server is there;
 ATTEMPTS: Final = 1  # of the library after a failed connection; with 0 it would try for good
 MAX_REASON: Final = 300  # characters of an error
 MAX_SUBJECT: Final = 255  # characters of a subject; a server has no limit but the line of the protocol
+MAX_MESSAGE: Final = 64 * MIB  # bytes of a message; no server can be configured for more
+MAX_LINE: Final = MIB  # bytes of a line of the protocol; the longest one tells of the other servers of a cluster
 LIBRARY: Final = "nats"
 T = TypeVar("T")
 LIBRARY_ERRORS: Final = (Error, OSError, ValueError, RuntimeError)
@@ -58,6 +63,33 @@ def check_subject(destination: Destination, has_wildcards: bool) -> None:
         raise ConfigurationError(f"{destination} is a pattern, and a target is one subject")
 
 
+class LimitedParser(Parser):  # type: ignore[misc]
+    """Reads the protocol within limits.
+
+    Whatever the library cannot read ends the connection. The library would read no more, and say nothing.
+    """
+
+    async def parse(self, data: bytes = b"") -> None:
+        """Read octets. Raises `ProtocolError`."""
+        try:
+            await super().parse(data)
+        except (ProtocolError, OSError) as error:
+            self.nc.refuse(reason_of(error))
+            raise
+        except Exception as error:  # noqa: BLE001 - the library raises errors of many kinds for damage
+            self.nc.refuse(reason_of(error))
+            raise ProtocolError from None
+        is_message = self.state == AWAITING_MSG_PAYLOAD
+        if self.needed > MAX_MESSAGE if is_message else len(self.buf) > MAX_LINE:
+            limit = (
+                f"a message of more than {MAX_MESSAGE // MIB} MiB"
+                if is_message
+                else f"a line of more than {MAX_LINE} bytes"
+            )
+            self.nc.refuse(f"the server sends {limit}")
+            raise ProtocolError
+
+
 class NatsConnection(Client):  # type: ignore[misc]
     """One connection. ``on_failure`` gets errors that no call raises, the loss of the connection among them."""
 
@@ -69,6 +101,7 @@ class NatsConnection(Client):  # type: ignore[misc]
         self._factory: Final = factory
         self._on_failure: Final = on_failure
         self._cause: Exception | None = None  # the last error of the library
+        self._ps = LimitedParser(self)
 
     async def open(self) -> None:
         """Connect and log in.
@@ -157,6 +190,24 @@ class NatsConnection(Client):  # type: ignore[misc]
         with contextlib.suppress(TimeoutError, *LIBRARY_ERRORS):
             async with asyncio.timeout(CLOSE_S):
                 await self.close()
+
+    def refuse(self, reason: str) -> None:
+        """Note why the octets of the server cannot be read; the end of the connection follows."""
+        self._on_failure(JmsError(f"{self.place.shown}: {reason}"))
+
+    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+        try:
+            found: dict[str, str] | None = await super()._process_headers(headers)
+        except (ValueError, IndexError):
+            return UNREADABLE
+        return found
+
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
+    ) -> Any:
+        """Return a message. A publisher may choose a subject that is no UTF-8, which would end the reading."""
+        plain = (text.decode("utf-8", "replace").encode() for text in (subject, reply))
+        return super()._build_message(sid, *plain, data, headers)
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         """Refuse a server without TLS where the URL asks for it: the library would send the password in the open."""

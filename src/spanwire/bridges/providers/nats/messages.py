@@ -16,7 +16,7 @@ from nats.errors import Error
 
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.steps import DUPLICATE_ID
-from spanwire.bridges.providers.bodies import KIND, foreign_type, incoming_body, outgoing_body
+from spanwire.bridges.providers.bodies import KIND, BrokenContent, foreign_type, incoming_body, outgoing_body
 from spanwire.bridges.providers.text_headers import (
     MESSAGE_ID,
     apply_texts,
@@ -34,6 +34,7 @@ DUPLICATE_HEADER: Final = "Nats-Msg-Id"  # by which a stream detects duplicates
 MAX_ID: Final = 255  # characters of an id for the detection of duplicates; the server keeps them in memory
 DIGEST: Final = 16  # bytes of a digest in such an id
 HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # of the library
+UNREADABLE: Final[dict[str, str]] = {}  # in place of headers that the library cannot read
 HEADER_ROOM: Final = 16  # bytes of a message for the version of the headers
 LINE_ROOM: Final = 4  # bytes of a header beside name and text
 
@@ -66,7 +67,9 @@ def bridge_message(received: Msg) -> BridgeMessage:
     texts = texts_of(received.headers or {})
     kind, body = incoming_body(received.data, texts.get(CONTENT_TYPE_HEADER), texts.get(KIND))
     place, timestamp_ms, deliveries = place_of(received)
-    message = BridgeMessage(texts.get(MESSAGE_ID) or place, kind, NatsContent(body, texts), len(received.data))
+    is_broken = received.headers is UNREADABLE
+    content = BrokenContent("the headers of the message cannot be read") if is_broken else NatsContent(body, texts)
+    message = BridgeMessage(texts.get(MESSAGE_ID) or place, kind, content, len(received.data))
     message.timestamp_ms = timestamp_ms
     message.is_redelivered = deliveries > 1
     apply_texts(message, texts)
@@ -77,7 +80,7 @@ def place_of(received: Msg) -> tuple[str, int, int]:
     """Return stream and sequence, the time in milliseconds, and the deliveries; nothing of these in core NATS."""
     try:
         data = received.metadata
-    except (Error, ValueError):
+    except (Error, ValueError, OverflowError):  # a publisher of core NATS may choose any address for replies
         return "", 0, 1
     return f"{data.stream}-{data.sequence.stream}", max(0, int(data.timestamp.timestamp() * 1_000)), data.num_delivered
 

@@ -16,7 +16,9 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import VERIFY_HOST, Place, Scheme, place_of
 from spanwire.bridges.providers.sqs.messages import MAX_BYTES
+from spanwire.bridges.providers.text_headers import number
 from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.model.units import MIB
 
 SCHEMES: Final = {"sqs": Scheme(80, False), "sqs+ssl": Scheme(443, True)}
 REGION: Final = "region"
@@ -25,6 +27,7 @@ AMAZON: Final = re.compile(r"sqs\.([a-z0-9-]+)\.amazonaws\.com")
 CONNECT_S: Final = 20  # seconds for a connection
 ANSWER_S: Final = 20  # seconds for an answer, beside the wait for messages
 CLOSE_S: Final = 5.0  # seconds; a server that is silent must not hold up the next attempt
+MAX_ANSWER: Final = 64 * MIB  # bytes of an answer; ten messages of the largest size, each character escaped in JSON
 CONNECTIONS: Final = 4  # at a time: for messages, for those in work, for acknowledgements
 LARGEST: Final = "MaximumMessageSize"  # attribute of a queue
 DENIED: Final = "AccessDenied"  # in the error of a request that the user may not make
@@ -57,7 +60,7 @@ class StraightSession(AIOHTTPSession):  # type: ignore[misc]
 
 
 class StraightRequests:
-    """Makes requests whose redirects are answers."""
+    """Makes requests whose redirects are answers, and whose answers have a limit."""
 
     def __init__(self, session: Any) -> None:
         """``session`` is one of aiohttp."""
@@ -65,7 +68,27 @@ class StraightRequests:
 
     async def request(self, method: str, **words: Any) -> Any:
         """Return the answer to a request."""
-        return await self._session.request(method, **{**words, "allow_redirects": False})
+        return LimitedAnswer(await self._session.request(method, **{**words, "allow_redirects": False}))
+
+
+class LimitedAnswer:
+    """An answer of aiohttp, which would read one of any size."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer: Final = answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._answer, name)
+
+    async def read(self) -> bytes:
+        """Return the body. Raises `ValueError` for more than `MAX_ANSWER`."""
+        octets = bytearray()
+        async for part in self._answer.content.iter_any():
+            octets += part
+            if len(octets) > MAX_ANSWER:
+                self._answer.close()
+                raise ValueError(f"an answer has more than {MAX_ANSWER // MIB} MiB")
+        return bytes(octets)
 
 
 class SqsConnection:
@@ -130,7 +153,7 @@ class SqsConnection:
             if DENIED not in str(error):
                 raise
             return MAX_BYTES
-        return min(MAX_BYTES, int((answer.get("Attributes") or {}).get(LARGEST, MAX_BYTES)))
+        return min(MAX_BYTES, number((answer.get("Attributes") or {}).get(LARGEST), MAX_BYTES))
 
     def error_of(self, failed: dict[str, Any]) -> JmsError:
         """Return the error of a refused entry of a request."""

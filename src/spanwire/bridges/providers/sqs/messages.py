@@ -6,7 +6,6 @@ JMS headers and properties are attributes, as texts. SQS takes ten; the others g
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import secrets
@@ -160,9 +159,9 @@ def _octets(body: str, encoding: str | None) -> tuple[bytes, bool]:
     if encoding == BASE64:
         try:
             return base64.b64decode(body, validate=True), False
-        except binascii.Error:
+        except ValueError:
             pass  # a false claim
-    return body.encode(), True
+    return body.encode("utf-8", "replace"), True
 
 
 def _duplicate_id(message: BridgeMessage, texts: dict[str, str], octets: bytes) -> str:

@@ -83,7 +83,7 @@ class SqsSource(SourceWithoutReplies):
                 MessageAttributeNames=["All"],
             )
             for message in answer.get("Messages") or ():
-                octets = len(message.get("Body", ""))
+                octets = octets_of(message)
                 self._held[message["ReceiptHandle"]] = octets
                 self._octets += octets
                 self._inbox.put(message, octets)
@@ -225,6 +225,12 @@ class SqsTarget(TargetWithoutReplies):
     async def close(self) -> None:
         """Close the connections."""
         await self._connection.close()
+
+
+def octets_of(message: dict[str, Any]) -> int:
+    """Return the size of a received message in memory, its attributes included."""
+    attributes = message.get("MessageAttributes") or {}
+    return len(message.get("Body", "")) + sum(len(str(value)) for value in attributes.values())
 
 
 def dead_letters_of(name: str) -> str:
