@@ -1,6 +1,6 @@
 """What holds for every test: the Hypothesis profiles, chosen by HYPOTHESIS_PROFILE (`make fuzz` sets `fuzz`), that no
-log record shows the canary password, at any level, which tests may be tried again, which stay together, which come
-first, and what the garbage collector leaves alone.
+log record shows the canary password, at any level, that no connection of the blocking client is left open, which tests
+may be tried again, which stay together, which come first, and what the garbage collector leaves alone.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import threading
+import time
 from collections.abc import Generator, Iterator
 from typing import Final
 
@@ -50,6 +52,7 @@ MORE_ATTEMPTS: Final = 2
 # leave at most a million objects of garbage, some 150 MB, behind: 5,000 objects to a young collection, 10 of them to an
 # older one, 20 of those to one of everything.
 COLLECT_AFTER: Final = (5_000, 10, 20)
+KEEPER_END_S: Final = 5.0  # a keeper that connects sees the end of its connection after the attempt
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -117,3 +120,19 @@ def _canary_stays_hidden(canary_watch: CanaryWatch) -> Iterator[None]:
     canary_watch.take()
     yield
     assert canary_watch.take() == [], "a log record holds the canary password"
+
+
+def _keepers() -> set[threading.Thread]:
+    """Return the thread of each open connection of the blocking client."""
+    return {thread for thread in threading.enumerate() if thread.name == "spanwire-client-keeper"}
+
+
+@pytest.fixture(autouse=True)
+def _connections_are_closed() -> Iterator[None]:
+    """A connection left behind tries to reach its broker for ever, and its memory and log lines fail other tests."""
+    before = _keepers()
+    yield
+    deadline = time.monotonic() + KEEPER_END_S
+    while left := _keepers() - before:
+        assert time.monotonic() < deadline, f"connections are left open: {len(left)}"
+        time.sleep(0.01)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 from celery import Celery
+from kombu import pools
 
 from spanwire.adapters.kombu import register
 from tests.support.announcing_process import AnnouncingProcess
@@ -88,6 +89,7 @@ def try_kills(directory: Path, kills: int, per_kill: int, failover: bool) -> Non
                 app = sender(url, address)
                 for number in range(round_ * per_kill, (round_ + 1) * per_kill):
                     app.send_task("bill", [number])
+                pools.reset()  # Celery leaves the connections of a closed application open
                 app.close()
                 wait_for(directory, round_ * per_kill + per_kill // 4)
                 broker.kill()  # while tasks run and more of them wait at the broker
