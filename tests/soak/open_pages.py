@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import statistics
 import sys
 import tempfile
 import threading
@@ -30,11 +29,11 @@ from spanwire._build import version_text
 from tests.bench.management.web_broker import WithWebPort
 from tests.service.started import TIMEOUT_S, StompClient
 from tests.support.browser import browser
+from tests.support.memory import memory_mib, summary
 
 PAGES: Final = ("/admin", "/admin/queue?name=queue://ORDERS")
 NAMES: Final = ("overview", "queue")
 BODY: Final = "x" * 500
-PART: Final = 10  # a tenth of the time is compared with another one
 IS_NEW: Final = """
     const text = document.querySelector("[data-live]").textContent, is_new = text !== window.seen;
     window.seen = text;
@@ -64,15 +63,6 @@ def descendants(pid: int) -> Iterator[int]:
         for child in parents.get(waiting.pop(), []):
             yield child
             waiting.append(child)
-
-
-def memory_mib(pid: int) -> float:
-    """Memory of a process in MiB, with its part of what it shares with others; 0 for one that is gone."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
-    except OSError:
-        return 0.0
-    return round(sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024, 1)
 
 
 def command_of(pid: int) -> str:
@@ -128,32 +118,6 @@ def page_figures(driver: webdriver.Chrome, handle: str) -> dict[str, float]:
         "documents": metrics["Documents"],
         "follows": driver.execute_script(IS_NEW),
     }
-
-
-def an_hour_adds(minutes: list[float], values: list[float]) -> float:
-    """The slope of a line through the last half of the values, for an hour."""
-    half = len(values) // 2
-    if len(values) - half < 2:
-        return 0.0
-    return round(statistics.linear_regression(minutes[half:], values[half:]).slope * 60, 3)
-
-
-def summary(rows: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """For each figure the median of an early and of the last tenth, its greatest value, and what an hour adds."""
-    part = max(1, len(rows) // PART)
-    minutes = [row["minute"] for row in rows]
-    found = {}
-    for name in rows[0]:
-        if name == "minute":
-            continue
-        values = [row[name] for row in rows]
-        found[name] = {
-            "early": statistics.median(values[part : 2 * part] or values),
-            "late": statistics.median(values[-part:]),
-            "most": max(values),
-            "an_hour_adds": an_hour_adds(minutes, values),
-        }
-    return found
 
 
 def measure(broker: WithWebPort, driver: webdriver.Chrome, handles: list[str], web: int) -> dict[str, float]:
