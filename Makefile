@@ -33,11 +33,6 @@ DIST_ARGS ?=
 AUDIT_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_ARGS ?=
-SOAK_SEEDS ?= 5000
-SOAK_KILLS ?= 1000
-SOAK_MESHES ?= 10000
-SOAK_DAMAGED ?= 100000
-SOAK_CRASH_CALLS ?= 2000
 SOAK_PENDING ?= 1000000
 SOAK_SPARK_KILLS ?= 100
 FUZZ_INPUTS ?= 1000000
@@ -312,16 +307,8 @@ measure: venv  ## import time, generated lines and language of docstrings (MEASU
 client-conformance: peers venv  ## the client's conformance suite against all brokers that can be had
 	SPANWIRE_ALL_BROKERS=1 $(BIN)/python -m pytest -rs tests/interop/test_client_scenarios.py $(PYTEST_ARGS)
 
-soak: venv  ## every fault with large counts, a million inputs for each codec and for selectors; histories in out/soak
-	SPANWIRE_SEEDS=$(SOAK_SEEDS) SPANWIRE_DAMAGED=$(SOAK_DAMAGED) SPANWIRE_ERRORS_EVERY=1 \
-	    SPANWIRE_CRASH_CALLS=$(SOAK_CRASH_CALLS) SPANWIRE_CRASH_EACH=60 SPANWIRE_EXACTLY_ONCE_SEEDS=400 \
-	    SPANWIRE_MESHES=$(SOAK_MESHES) SPANWIRE_TAKE_OVERS=all \
-	    $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 tests/simulation $(PYTEST_ARGS)
-	SPANWIRE_KILLS=$(SOAK_KILLS) SPANWIRE_INJECTED=all $(BIN)/python -m pytest --timeout 0 -rs tests/faults $(PYTEST_ARGS)
-	$(BIN)/python -m tests.soak.exactly_once --kills 100
-	$(BIN)/python -m tests.soak.takeovers --takeovers 200
-	@set -e; for target in openwire stomp xmpp selector websocket xstream documents requests; do \
-	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
+soak: peers venv  ## a night of every fault with large counts, a million inputs for each reader, hours of load; goes on where it ended (SOAK_ARGS=--status)
+	$(call with_best_build,-m tests.soak.night $(SOAK_ARGS))
 
 soak-bridges: peers venv  ## 100 kills of bridges, sources and targets in each quality of service; goes on where it ended (SOAK_ARGS=--fresh)
 	$(BIN)/python -m tests.soak.bridge_kills $(SOAK_ARGS)

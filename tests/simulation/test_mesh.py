@@ -37,7 +37,8 @@ from tests.support.seeds import COUNT, SHORT
 ROUTES = [(near, far) for near in range(3) for far in range(3) if near != far]
 SETTINGS = BridgeSettings(message_ttl=2, consumer_ttl=2, decrease_priority=False)
 UNAUDITED = PolicyMap([PolicyEntry(parse_destination("topic://>"), topic=TopicPolicy(audits_copies=False))])
-MESHES = range(int(os.environ.get("SPANWIRE_MESHES", str(COUNT))))
+_FIRST = int(os.environ.get("SPANWIRE_FIRST_MESH", "0"))
+MESHES = range(_FIRST, _FIRST + int(os.environ.get("SPANWIRE_MESHES", str(COUNT))))
 IS_SOAK = "SPANWIRE_MESHES" in os.environ
 LINKS_UP = int(os.environ.get("SPANWIRE_MESH_LINKS", "0" if IS_SOAK else "4"))  # of six, before every order begins
 STEPS = 60  # events of a random mesh in which links may break
