@@ -30,7 +30,7 @@ INSTALLER: Final = ["pip>=24"]
 # What users install beside the package, for a list of what an installation consists of. Proton is built from source.
 USERS_EXTRAS: Final = (
     "completion", "speed", "report", "security", "web", "http", "websocket", "ldap", "tracing", "amqp091", "kafka",
-    "mqtt", "nats", "redis", "sqs", "jvm", "xpath", "zeroconf", "fabric", "spark", "pipelines", "protobuf",
+    "mqtt", "nats", "redis", "sqs", "jvm", "yaml", "xpath", "zeroconf", "fabric", "spark", "pipelines", "protobuf",
     "jsonschema",
 )  # fmt: skip
 

@@ -13,16 +13,19 @@ from typing import Final
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from spanwire.management.control_client import ControlClient
+from tests.bench.console.filled_broker import LONG
 from tests.bench.console.filled_network import bridge
-from tests.bench.console.large_maps import served_map
+from tests.bench.console.large_maps import reports, served_map
 from tests.service.started import TIMEOUT_S
 from tests.service.test_console_browser import Guarded, served
 from tests.support.browser import await_notice, browser, complaints, require_browser, resize
+from tests.support.fake_broker_link import FakeBrokerLink
 from tests.support.ports import free_port
 
 PATHS: Final = (
@@ -38,6 +41,21 @@ PATHS: Final = (
     "/admin/why?kind=queue&name=ORDERS", "/admin/why?name=nothing", "/admin/topic?name=topic://ActiveMQ.Advisory.Queue",
     "/admin/bridge?name=one",
 )  # fmt: skip
+
+# For each address of a broker in a table: the number of lines that it takes.
+LINES_OF_ADDRESSES: Final = """
+const lines = [];
+const walker = document.createTreeWalker(document.querySelector("table tbody"), NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  for (const found of walker.currentNode.data.matchAll(/tcp:[^ ]+/g)) {
+    const range = document.createRange();
+    range.setStart(walker.currentNode, found.index);
+    range.setEnd(walker.currentNode, found.index + found[0].length);
+    lines.push(range.getClientRects().length);
+  }
+}
+return lines;
+"""
 
 
 @pytest.fixture(scope="module")
@@ -274,3 +292,42 @@ def test_a_wide_map_begins_with_the_broker_that_it_is_about_in_the_middle() -> N
         assert float(str(place.get_attribute("cx"))) > 240  # it would stand at the right edge, or not be seen
         WebDriverWait(window, TIMEOUT_S).until(lambda page: int(str(box.get_attribute("scrollLeft"))) > 0)
         assert 120 < place.rect["x"] < 240
+
+
+@pytest.mark.long
+def test_a_map_that_grows_keeps_its_broker_in_the_middle_until_somebody_scrolls() -> None:
+    require_browser()
+    link = FakeBrokerLink(is_open=True)
+    with served_map(40, link) as base, browser(360, 800) as window:
+
+        def shown() -> tuple[float, int]:
+            """Return the place of the broker in the window, and how far the map is scrolled."""
+            place = window.find_element(By.CSS_SELECTOR, ".map [data-middle]")
+            box = window.find_element(By.CSS_SELECTOR, "[aria-label=Map]")
+            return place.rect["x"], int(str(box.get_attribute("scrollLeft")))
+
+        def await_brokers(count: int) -> None:
+            link.answers["network"] = {"brokers": reports(count)}
+            WebDriverWait(window, TIMEOUT_S, ignored_exceptions=[StaleElementReferenceException]).until(
+                lambda page: f"{count} brokers and" in page.find_element(By.ID, "map").text
+            )
+
+        window.get(f"{base}/admin/network-map")
+        before, scrolled = shown()
+        await_brokers(60)
+        assert (140 < before < 200, 140 < shown()[0] < 200) == (True, True)
+        assert shown()[1] != scrolled  # the broker has another place on the larger map
+        window.execute_script("document.querySelector('[aria-label=Map]').scrollLeft = 7")
+        await_brokers(50)
+        assert shown()[1] == 7
+
+
+@pytest.mark.long
+def test_an_address_in_the_list_of_bridges_is_not_broken(bridged: str, started: Guarded) -> None:
+    bridge(started, f"returns-{time.monotonic_ns()}", LONG)  # a further attempt has another name
+    with browser() as window:
+        log_in(window, bridged)
+        resize(window, 1280, 800)
+        window.get(f"{bridged}/admin/bridges")
+        lines = window.execute_script(LINES_OF_ADDRESSES)
+        assert lines and set(lines) == {1}

@@ -70,9 +70,9 @@ def _link(near: int, far: int, *, duplex: bool) -> Row:
 
 
 @contextmanager
-def served_map(count: int) -> Iterator[str]:
-    """The address of a console that shows so many brokers to everybody."""
-    link = FakeBrokerLink(is_open=True)
+def served_map(count: int, link: FakeBrokerLink | None = None) -> Iterator[str]:
+    """The address of a console that shows so many brokers to everybody, by the answers of ``link``."""
+    link = link or FakeBrokerLink(is_open=True)
     summary = link.answers["summary"]
     assert isinstance(summary, dict)
     link.answers["summary"] = {**summary, "name": name_of(0), "id": "ID:0"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +53,17 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it() 
     (line,) = done.stderr.splitlines()
     assert "py4j is not installed; run: " in line or "pyspark is not installed; run: " in line
     assert "pip install" in line
+
+
+@pytest.mark.parametrize("command", ["pipeline run", "bridge check", "bridge run"])
+def test_a_route_file_without_its_reader_is_one_line_with_the_command_that_installs_it(
+    command: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "routes.yaml"
+    file.write_text("- route: {id: orders, from: {uri: 'a:queue:A', steps: [{to: 'a:queue:B'}]}}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, *command.split(), str(file)], capture_output=True, text=True, check=False
+    )
+    (line,) = done.stderr.splitlines()
+    assert f"{file}: a route file in YAML needs the extra yaml, which is not installed; run: " in line
+    assert done.returncode == 1 and "pip install" in line

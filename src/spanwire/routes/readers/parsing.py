@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from spanwire import registry
+from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.consumers import LEAST
 from spanwire.routes.direct import without_direct
@@ -56,6 +57,7 @@ TOP_WORDS: Final = ("route", "from", "jmsBridge", "brokers", "beans", "errorHand
 ROUTE_WORDS: Final = ("id", "engine", "from", "errorHandler", "deadLetter", "autoStartup", "description")
 FROM_WORDS: Final = ("uri", "parameters", "steps", *REMARKS)
 XML_SUFFIX: Final = ".xml"
+YAML_EXTRA: Final = "yaml"
 YamlReader = Callable[[bytes, str], Node]
 
 COMMANDS: Final = {SPARK: "spanwire pipeline run", EMBEDDED: "spanwire bridge run"}
@@ -123,11 +125,17 @@ def read_routes(
     ``overrides`` are URLs of brokers by name. ``host`` is the broker that runs the routes, if there is one.
 
     Raises:
-        ConfigurationError: the file is faulty; the error has one line with file, line and word.
+        ConfigurationError: the file is faulty, or PyYAML is not installed; the error is one line.
     """
     if file.endswith(XML_SUFFIX) or content.lstrip().startswith(b"<"):
         return routes_of(read_camel_xml(content, file), file, placeholders, overrides, host)
-    read_yaml = cast(YamlReader, registry.load(registry.YAML_READER))  # needs PyYAML
+    try:
+        read_yaml = cast(YamlReader, registry.load(registry.YAML_READER))
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            f"{file}: a route file in YAML needs the extra {YAML_EXTRA}, which is not installed; "
+            f"run: {install_command(YAML_EXTRA)}"
+        ) from None
     return _Parser(placeholders.fill(read_yaml(content, file)), file, overrides or {}, [], host).routes()
 
 

@@ -1,6 +1,6 @@
 """Reads YAML as nodes with lines; refuses tags, aliases and objects, and keeps every word as text.
 
-PyYAML, part of the extra ``spark``, parses the text.
+PyYAML, of the extras ``yaml`` and ``spark``, parses the text.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from spanwire.web.problems import ProblemError
 PREFIX: Final = "/admin/assets"
 PATH: Final = PREFIX + "/{version}/{file}"
 TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-NAMES: Final = ("console.css", "console.js", "icon.svg", "live.js", "times.js")
+NAMES: Final = ("console.css", "console.js", "icon.svg", "live.js", "middle.js", "times.js")
 KEPT_S: Final = 365 * 24 * 3_600  # seconds; another content has another path
 
 

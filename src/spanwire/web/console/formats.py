@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 SIZES: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 STEP: Final = 1024
 PERIODS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 NONE: Final = "–"
 SEVERAL: Final = frozenset(",*>")  # a destination with one of these is several ones, or a pattern
+MAX_ADDRESS: Final = 27  # characters that stay on one line, as tcp://192.168.100.100:61616
 MAX_MOMENT_MS: Final = 253_402_300_799_999  # the end of the year 9999, the last that `datetime` knows
 
 
@@ -82,6 +83,14 @@ def destination_link(name: object) -> str:
     if kind not in ("queue", "topic") or not rest or SEVERAL.intersection(rest):
         return ""
     return link(f"/admin/{kind}", name=name)
+
+
+def whole_addresses(text: str) -> Markup:
+    """Return a text whose lines break beside its short addresses, and not within them."""
+    words = ((word, "://" in word and len(word) <= MAX_ADDRESS) for word in text.split(" "))
+    return Markup(" ").join(
+        Markup('<span class="word">{}</span>').format(word) if is_whole else escape(word) for word, is_whole in words
+    )
 
 
 def short_name(destination: object) -> str:

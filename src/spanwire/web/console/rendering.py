@@ -84,6 +84,7 @@ def environment() -> Environment:
         moment=formats.moment,
         yes_or_no=formats.yes_or_no,
         short_name=formats.short_name,
+        whole_addresses=formats.whole_addresses,
     )
     made.globals.update(
         link=formats.link, destination_link=formats.destination_link, asset=asset, version=__version__, Role=Role

@@ -344,8 +344,16 @@ def test_what_finds_brokers_is_nothing_to_listen_at(uri: str) -> None:
 
 
 def test_a_placeholder_without_a_value_is_named_with_the_closest_one() -> None:
-    with pytest.raises(ConfigurationError, match=r"'activemq\.dat'; did you mean activemq\.data"):
+    with pytest.raises(ConfigurationError, match=r"\{activemq\.dat\} has no value; did you mean activemq\.data"):
         read('<broker dataDirectory="${activemq.dat}"/>')
+
+
+def test_a_placeholder_without_a_value_says_how_to_give_one() -> None:
+    (line,) = obstacles("", 'brokerName="${shop.name}"')
+    assert line.endswith(
+        "brokerName of <broker>: the placeholder ${shop.name} has no value; "
+        "give one with -D shop.name=VALUE, or as SHOP_NAME in the environment"
+    )
 
 
 def test_placeholders_that_name_each_other_come_to_an_end() -> None:

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from spanwire.web.console.assets import NAMES, asset, contents
+from spanwire.web.console.formats import whole_addresses
 from spanwire.web.console.pages.list_pages import style_of
 from spanwire.web.console.rendering import environment
 from spanwire.web.routes import application
@@ -263,6 +264,14 @@ def test_rows_of_queues_lead_to_their_messages_and_forms() -> None:
 )
 def test_addresses_stay_on_one_line_and_long_texts_get_room(text: str, style: str) -> None:
     assert style_of(text) == style
+
+
+def test_a_long_text_breaks_beside_its_addresses_and_is_escaped() -> None:
+    text = f"queue://A at tcp://h:1 {'x' * 9}://{'<b>' * 9} <i>"
+    whole = '<span class="word">{}</span>'.format
+    assert whole_addresses(text) == (
+        f"{whole('queue://A')} at {whole('tcp://h:1')} {'x' * 9}://{'&lt;b&gt;' * 9} &lt;i&gt;"
+    )
 
 
 @pytest.mark.parametrize("view", ["consumers", "producers"])

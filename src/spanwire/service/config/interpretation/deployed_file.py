@@ -9,7 +9,6 @@ from typing import Final
 from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.files.route_bridges import bridges_of
 from spanwire.bridges.model.route_definition import Definition
-from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.endpoints import Host
 from spanwire.routes.model import EMBEDDED
@@ -18,7 +17,6 @@ from spanwire.routes.readers.placeholders import Placeholders
 from spanwire.service.config.interpretation.camel_routes import check_in_broker
 
 TOML: Final = ".toml"
-EXTRA: Final = "pipelines"
 
 
 class DeployedFileReader:
@@ -48,8 +46,5 @@ class DeployedFileReader:
         if path.suffix == TOML:
             return list(read_bridges(content, str(path), self._placeholders)), []
         host = Host(frozenset({self._broker_name}), f"{path.stem}-")
-        try:
-            file = read_routes(content, str(path), self._placeholders, {}, host).only(EMBEDDED)
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(f"{path}: {error.name} is not installed; run: {install_command(EXTRA)}") from None
+        file = read_routes(content, str(path), self._placeholders, {}, host).only(EMBEDDED)
         return bridges_of(file.routes), file.warnings

@@ -27,6 +27,11 @@ ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
+def variable_of(name: str) -> str:
+    """Return the variable of the environment that has the value of a placeholder."""
+    return re.sub(r"[.\-]", "_", name).upper()
+
+
 class UnknownPlaceholderError(ConfigurationError):
     """A placeholder has no value; the text is the name of the placeholder."""
 
@@ -81,7 +86,7 @@ class Variables:
         if value is None:
             value = self._environment.get(name)
         if value is None:
-            value = self._environment.get(re.sub(r"[.\-]", "_", name).upper())
+            value = self._environment.get(variable_of(name))
         if value is not None:
             return self._decryption.plain(value)
         if colon:

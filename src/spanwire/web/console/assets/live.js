@@ -1,6 +1,7 @@
 // Keeps a page up to date: after a change on the event stream the page is loaded again, and its live regions replaced.
 // The server has drawn them, so nothing here makes markup. A loaded document runs no scripts.
 
+import { centre, isCentred } from "./middle.js";
 import { localise } from "./times.js";
 
 const LEAST_MS = 2_000; // between two loads
@@ -72,10 +73,11 @@ function replace(fresh) {
     const next = localised(other);
     const focused = region.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const opened = [...region.querySelectorAll("details")].map((one) => one.open);
-    const places = [...region.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+    const places = [...region.querySelectorAll(".scroll")].map((one) => (isCentred(one) ? null : one.scrollLeft));
     region.replaceWith(next);
     next.querySelectorAll("details").forEach((one, index) => { one.open = opened[index] ?? false; });
-    next.querySelectorAll(".scroll").forEach((one, index) => { one.scrollLeft = places[index] ?? 0; });
+    centre(next);
+    next.querySelectorAll(".scroll").forEach((one, index) => { if (places[index] !== null) one.scrollLeft = places[index] ?? 0; });
     if (focused !== null) [...next.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus();
   }
   const made = fresh.getElementById("made");
