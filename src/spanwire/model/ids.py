@@ -143,14 +143,15 @@ class MessageId:
 class TransactionId:
     """Id of a local transaction of one connection: ``TX:connection_id:value``."""
 
-    __slots__ = ("connection_id", "value")
+    __slots__ = ("_text", "connection_id", "value")
 
     def __init__(self, connection_id: str, value: int) -> None:
         self.connection_id: Final[str] = connection_id
         self.value: Final[int] = value
+        self._text: Final[str] = f"TX:{connection_id}:{value}"  # each message of the transaction asks for it
 
     def __str__(self) -> str:
-        return f"TX:{self.connection_id}:{self.value}"
+        return self._text
 
     def __eq__(self, other: object) -> bool:
         return (

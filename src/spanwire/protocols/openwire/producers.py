@@ -19,7 +19,7 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.loose import LooseReader, LooseWriter
 from spanwire.protocols.openwire.codec.schema import LATEST_VERSION
 from spanwire.protocols.openwire.messages.identities import transaction_id_of, wire_producer_id
-from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat
+from spanwire.protocols.openwire.messages.message_format import MAX_REMEMBERED_OCTETS, OpenWireMessageFormat
 
 PRODUCER_OFFSET: Final = 6
 MINIMUM_MESSAGE_SIZE: Final = 1024  # bytes of a message in a producer's window beside content and properties
@@ -30,10 +30,21 @@ ARRAY_HEAD_OCTETS: Final = 5  # flag and length of a byte array
 class AnnouncedProducer:
     """A producer with a unique ``number`` on its connection.
 
-    ``window_size`` is in bytes, 0 for no window.
+    ``window_size`` is in bytes, 0 for no window. ``transaction_octets`` are the encoded ``transaction_id`` of its last
+    message in a transaction.
     """
 
-    __slots__ = ("confirmed", "counts", "number", "octets", "producer_id", "structure", "window_size")
+    __slots__ = (
+        "confirmed",
+        "counts",
+        "number",
+        "octets",
+        "producer_id",
+        "structure",
+        "transaction_id",
+        "transaction_octets",
+        "window_size",
+    )
 
     def __init__(self, info: ProducerInfo, number: int, octets: bytes) -> None:
         self.producer_id: Final[ProducerId] = info.producer_id
@@ -43,6 +54,8 @@ class AnnouncedProducer:
         self.octets: Final[bytes] = octets
         self.structure: Final[wire.ProducerId] = wire_producer_id(info.producer_id)
         self.confirmed: ProducerId = info.producer_id  # the equal object that its messages share
+        self.transaction_octets = b""
+        self.transaction_id: AnyTransactionId | None = None
 
 
 class AnnouncedProducers:
@@ -124,7 +137,7 @@ class AnnouncedProducers:
 
 
 def transaction_of(message: Message, producer: AnnouncedProducer) -> AnyTransactionId | None:
-    """Return the transaction of a message with the flag `TRANSACTED`."""
+    """Return the transaction of a message with the flag `TRANSACTED`, mostly that of the producer's last one."""
     raw = message.raw
     position = PRODUCER_OFFSET + len(producer.octets)
     if raw[position] == 0:
@@ -133,10 +146,17 @@ def transaction_of(message: Message, producer: AnnouncedProducer) -> AnyTransact
         position += 3
     else:
         position += 5 + (raw[position + 3] << 8 | raw[position + 4])
+    known = producer.transaction_octets
+    if len(known) > 0 and raw[position : position + len(known)] == known:
+        return producer.transaction_id
     reader = LooseReader(LATEST_VERSION, False)
     reader.begin(raw, 0, len(raw))
     reader.position = position
-    return transaction_id_of(wire.as_transaction_id(reader.read_nested()))
+    transaction_id = transaction_id_of(wire.as_transaction_id(reader.read_nested()))
+    if reader.position - position <= MAX_REMEMBERED_OCTETS:
+        producer.transaction_octets = raw[position : reader.position]
+        producer.transaction_id = transaction_id
+    return transaction_id
 
 
 def delivered_before(message_format: OpenWireMessageFormat, message: Message) -> int:
