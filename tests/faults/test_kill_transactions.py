@@ -23,7 +23,7 @@ from tests.faults.branches import (
 from tests.faults.broker import FragileBroker
 from tests.support.stomp_socket import StompSocket
 
-UNIT: Final = 3  # messages that a transaction takes, and as many that it sends
+UNIT: Final = 9  # messages that a transaction takes, and as many that it sends: a commit of so many moves them
 LAST: Final = "nothing follows"
 LOCAL: Final = (COMMIT_ONE_PHASE,)
 ONE_PHASE: Final = (END, COMMIT_ONE_PHASE)

@@ -52,16 +52,30 @@ class TransactedSend:
     """A message for a resolved and authorised destination.
 
     ``usage`` counts the message until the transaction ends. ``identity`` is the duplicate id, if the message has one;
-    all copies of one send share it.
+    all copies of one send share it. ``staged`` is the number of a prepared message in its `Staging`, 0 for none.
     """
 
-    __slots__ = ("destination", "identity", "message", "usage")
+    __slots__ = ("destination", "identity", "message", "staged", "usage")
 
     def __init__(self, destination: BrokerDestination, message: Message, usage: MemoryUsage) -> None:
         self.destination: Final[BrokerDestination] = destination
         self.message: Final[Message] = message
         self.usage: Final[MemoryUsage] = usage
         self.identity: SendIdentity | None = None
+        self.staged = 0
+
+
+class Staging:
+    """The stored sends of a prepared branch, which its commit can move from ``destination`` to their destinations.
+
+    The send with number ``n`` has the sequence ``before + n`` there.
+    """
+
+    __slots__ = ("before", "destination")
+
+    def __init__(self, destination: Destination, before: int) -> None:
+        self.destination: Final[Destination] = destination
+        self.before: Final[int] = before
 
 
 class TransactedAck:
@@ -129,7 +143,8 @@ class Transaction:
 
     The transaction's messages count in memory until its end. With ``is_repeated`` the transaction took effect earlier,
     on a connection that broke before the answer, and collects nothing. ``messages`` counts sent messages, ``sends`` has
-    an entry per copy. ``removals`` and ``metadata`` are further changes of the store in the same unit. ``lettered`` is
+    an entry per copy. ``removals`` and ``metadata`` are further changes of the store in the same unit. With ``staging``
+    a commit moves the sends there, in place of ``removals``, unless the transaction has changed since. ``lettered`` is
     the number of ``acks`` whose dead letters are among ``sends``. The broker never rolls back a ``prepared``
     transaction. With a ``stager`` the commit delivers no message.
     """
@@ -149,6 +164,7 @@ class Transaction:
         self.messages = 0
         self.lettered = 0
         self.removals: list[tuple[Destination, int]] = []
+        self.staging: Staging | None = None
         self.metadata: list[MetadataRecord] = []
         self.sender: Principal | None = None  # scheduled messages are delivered with this user's rights
         self.stager: Stager | None = None
@@ -230,7 +246,7 @@ class Transaction:
     @property
     def size(self) -> int:
         """The number of changes to carry out."""
-        return self.count + len(self.removals)
+        return self.count + (len(self.removals) if self.staging is None else 0)
 
     def forget(self, at_most: int) -> bool:
         """Drop up to ``at_most`` sends from the end, or acknowledgements if no sends are left.

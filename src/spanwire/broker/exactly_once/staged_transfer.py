@@ -14,14 +14,11 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.exactly_once.batch_targets import BatchTargets
 from spanwire.broker.exactly_once.sink import Part, staging_destination
 from spanwire.broker.persistence.reply_queue import Arrivals, PendingReply
-from spanwire.broker.persistence.store_unit import StoreUnit, UnitTransfer
+from spanwire.broker.persistence.store_unit import LEAST_STRETCH, StoreUnit, UnitTransfer
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, Destination
 
-LEAST_STRETCH: Final = (
-    8  # average messages of a stretch (consecutive, for one queue): each stretch takes 80 bytes in the store
-)
 FEW_STRETCHES: Final = 64  # stretches that cost little at any length
 ENTERED_IN_STEP: Final = 4  # messages that a queue gets in the time of one step
 RUN_STEPS: Final = 4  # steps of the dispatch to the consumers of a queue

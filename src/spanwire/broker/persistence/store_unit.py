@@ -11,6 +11,7 @@ from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
 
 ALIGNMENT: Final = 8  # bytes; a store may round up each message to a multiple
+LEAST_STRETCH: Final = 8  # average messages of a stretch (consecutive, for one queue), which takes 80 bytes moved
 
 
 class UnitAdditions:
@@ -88,6 +89,12 @@ class UnitTransfer:
             return
         for sequence in sequences:
             self._add_run(sequence, 1)
+
+    def add_next(self, sequence: int) -> None:
+        """Append one sequence above all others."""
+        self.count += 1
+        self.additions.count += 1
+        self._add_run(sequence, 1)
 
     def _add_run(self, first: int, count: int) -> None:
         counts = self.counts

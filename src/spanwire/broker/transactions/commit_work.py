@@ -10,14 +10,14 @@ from typing import Final, Protocol
 
 from spanwire.broker.connections.connection_job import SlicedWork
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.connections.transaction import TransactedAck, TransactedSend, Transaction
+from spanwire.broker.connections.transaction import Staging, TransactedAck, TransactedSend, Transaction
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.duplicate_ids import SendIdentity
 from spanwire.broker.persistence.reply_queue import WithheldMessage
-from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.broker.persistence.store_unit import StoreUnit, UnitAdditions, UnitTransfer
 from spanwire.broker.scheduler.schedule import Plans, Schedule
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.errors import JmsError, ResourceAllocationError
@@ -147,7 +147,8 @@ class CommitWork(TransactionWork):
     """One commit under way.
 
     ``messages`` are the messages to dispatch, ``destinations`` counts them by destination. ``runs`` lists messages that
-    a client may send again, ``unit`` is the part for the store.
+    a client may send again, ``unit`` is the part for the store. The messages of a prepared branch are moved where the
+    prepare has stored them, unless work was added or a destination has changed since: then all are stored again.
     """
 
     def __init__(self, commits: Commits, state: ConnectionState, transaction: Transaction, token: int) -> None:
@@ -162,6 +163,9 @@ class CommitWork(TransactionWork):
         self.plans: Plans | None = None  # of scheduled messages
         self.identities: Final[dict[tuple[str, bytes], SendIdentity]] = {}  # duplicate ids that the commit accepts
         self.duplicates: Final[dict[SendIdentity, Message]] = {}  # messages that the commit drops
+        is_as_prepared = transaction.lettered == len(transaction.acks)
+        self._staging: Staging | None = transaction.staging if is_as_prepared else None
+        self._transfers: Final[dict[BrokerDestination, UnitTransfer]] = {}
         self._stage = GATHERING
         self._repetitions = 0
         self._send = 0  # index of the next send
@@ -213,9 +217,13 @@ class CommitWork(TransactionWork):
             if self.steps >= end:
                 return False
             self.steps += 1
+            if self._staging is not None and not self._is_as_prepared(sends[self._send]):
+                self._staging = None
+                self._gather_again()
+                continue
             self._gather_send(sends[self._send], self._send < transaction.counted)
             self._send += 1
-        removals = transaction.removals
+        removals = transaction.removals if self._staging is None else []
         while self._removal < len(removals):
             if self.steps >= end:
                 return False
@@ -229,6 +237,13 @@ class CommitWork(TransactionWork):
             self._ack += 1
             self._reference = 0
         return True
+
+    def _is_as_prepared(self, send: TransactedSend) -> bool:
+        """Return True if the prepare has stored what the commit would store now."""
+        destination = send.destination
+        if destination.removed or isinstance(destination, Schedule):
+            return False
+        return self._commits.is_stored(destination, send.message) == (send.staged > 0)
 
     def _gather_send(self, send: TransactedSend, is_counted: bool) -> None:
         destination: BrokerDestination | None = send.destination
@@ -247,7 +262,7 @@ class CommitWork(TransactionWork):
             return
         self._commits.check_send(self, destination, send.message)
         entry = WithheldMessage(destination, send.message, 0)
-        if self._add(entry, send.usage if is_counted else None):
+        if self._add(entry, send.usage if is_counted else None, send.staged):
             note_run(self.runs, send.message.message_id)
 
     def _identify(self, send: TransactedSend, identity: SendIdentity) -> bool:
@@ -289,8 +304,10 @@ class CommitWork(TransactionWork):
                 self.unit.remove(reference.destination.name, reference.sequence, way)
         return True
 
-    def _add(self, entry: WithheldMessage, usage: MemoryUsage | None) -> bool:
+    def _add(self, entry: WithheldMessage, usage: MemoryUsage | None, staged: int = 0) -> bool:
         """Add a message, counted in ``usage`` or from now on in the usage of its destination.
+
+        ``staged`` is its number in the staging that the commit moves, if any.
 
         Returns:
             True if the message goes to the store.
@@ -299,10 +316,13 @@ class CommitWork(TransactionWork):
         message = entry.message
         is_stored = self._commits.is_stored(destination, message)
         if is_stored:
-            additions = self.unit.add(destination.name, message)
+            if self._staging is None:
+                additions = self.unit.add(destination.name, message)
+                self.stored_bytes += message.size
+            else:
+                additions = self._move(self._staging, destination, staged)
             entry.additions = additions
             entry.sequence = additions.count - 1
-            self.stored_bytes += message.size
         if usage is None:
             usage = destination.usage
             usage.add(message.size)
@@ -311,6 +331,14 @@ class CommitWork(TransactionWork):
         self.messages.append(entry)
         self.destinations[destination] = self.destinations.get(destination, 0) + 1
         return is_stored
+
+    def _move(self, staging: Staging, destination: BrokerDestination, staged: int) -> UnitAdditions:
+        transfer = self._transfers.get(destination)
+        if transfer is None:
+            transfer = self.unit.transfer(staging.destination, destination.name)
+            self._transfers[destination] = transfer
+        transfer.add_next(staging.before + staged)
+        return transfer.additions
 
     def _hand_over(self) -> bool:
         """Make the transaction take effect, in a single step.
@@ -349,6 +377,7 @@ class CommitWork(TransactionWork):
         self.destinations.clear()
         self.runs.clear()
         self.unit = StoreUnit()
+        self._transfers.clear()
         self.stored_bytes = 0
         self._unsent.clear()
         self._send = 0

@@ -10,11 +10,13 @@ from spanwire.broker.connections.transaction import TransactedAck, TransactedSen
 from spanwire.broker.connections.xa_branch import Branch, RecordDraft
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
-from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.broker.persistence.store_unit import LEAST_STRETCH, StoreUnit
+from spanwire.broker.scheduler.schedule import Schedule
 from spanwire.broker.transactions.commit_work import Run, note_run
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
+from spanwire.model.ledger import CLIENT
 from spanwire.model.message import Message
 
 SORTED_IN_STEP: Final = 20  # acknowledged messages; sorting so many takes the time of one step
@@ -53,7 +55,7 @@ class PrepareWork(SlicedWork):
 
     The messages go to the staging destination with this ``number`` in the store; ``targets`` lists their final
     destinations. ``runs`` lists messages that a client may send again. ``sequences`` has the acknowledged messages by
-    the names of ``destinations``.
+    the names of ``destinations``. ``moves`` is True while the commit may move the stored messages.
     """
 
     def __init__(
@@ -73,6 +75,9 @@ class PrepareWork(SlicedWork):
         self.runs: Final[list[Run]] = []
         self.stored_bytes = 0
         self.scheduled = 0  # messages that the commit will schedule
+        self.moves = True
+        self._stretches = 0  # consecutive messages for one destination
+        self._last: BrokerDestination | None = None
         self.destinations: Final[dict[str, MessageHolder]] = {}
         self.sequences: Final[dict[str, list[int]]] = {}
         self._destination: Final[Destination] = destination
@@ -134,7 +139,24 @@ class PrepareWork(SlicedWork):
                 self.targets.append(send.destination.name)
                 self.stored_bytes += message.size
                 note_run(self.runs, message.message_id)
+                self._number(send)
         return True
+
+    def _number(self, send: TransactedSend) -> None:
+        """Note the place of a stored message, and whether a commit can move it as a message of a client."""
+        send.staged = len(self.targets)
+        if send.destination is not self._last:
+            self._last = send.destination
+            self._stretches += 1
+            if isinstance(send.destination, Schedule):
+                self.moves = False
+        if send.identity is not None or send.message.origin != CLIENT:
+            self.moves = False
+
+    @property
+    def is_worth_moving(self) -> bool:
+        """Return True if notes about moved messages cost the store less than to write the messages again."""
+        return self.moves and 0 < self._stretches * LEAST_STRETCH <= len(self.targets)
 
     def _gather_acks(self, end: int) -> bool:
         acks = self.branch.acks

@@ -13,6 +13,7 @@ from typing import Final
 from spanwire.broker.connections.connection_job import JOB_STEPS, SlicedWork, complete
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
 from spanwire.broker.connections.transaction import (
+    Staging,
     TransactedAck,
     TransactedSend,
     Transaction,
@@ -361,6 +362,8 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             take_unit(self._context.units, work.unit, [metadata_record])
             for additions in work.unit.targets():  # one, or none
                 record.sequences = list(range(additions.first, additions.first + additions.count))
+                if work.is_worth_moving:
+                    branch.staging = Staging(additions.destination, additions.first - 1)
             self._local_transactions.note_prepared(work.stored_bytes, work.runs)
             branch.record = record
             branch.removals = record.removals()
