@@ -317,7 +317,7 @@ soak-spark: peers $(VENV)/.spark $(VENV)/.pipelines  ## kills of everything that
 	SPANWIRE_SPARK_POINTS=all $(BIN)/python -m pytest --timeout 0 -rs tests/spark/test_exactly_once_kills.py \
 	    tests/spark/test_route_kill.py tests/spark/test_route_database.py tests/spark/test_route_jars.py \
 	    tests/spark/test_network_kills.py tests/spark/test_large_messages.py tests/spark/test_example_processes.py \
-	    tests/spark/test_s3_faults.py tests/spark/test_pairing.py tests/spark/test_connect.py tests/spark/test_example_jars.py \
+	    tests/spark/test_s3_faults.py tests/spark/test_hdfs_faults.py tests/spark/test_pairing.py tests/spark/test_connect.py tests/spark/test_example_jars.py \
 	    tests/spark/test_delta_once.py
 	$(BIN)/python -m tests.soak.spark_kills --kills $(SOAK_SPARK_KILLS) $(SOAK_ARGS)
 

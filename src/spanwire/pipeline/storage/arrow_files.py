@@ -26,6 +26,8 @@ CONNECT_TIMEOUT_S: Final = 5.0  # seconds; the client's default of 1 s is short 
 REQUEST_TIMEOUT_S: Final = 20.0  # seconds without an octet
 CHUNK_BYTES: Final = 8 * MIB  # bytes handed to the client at once; bounds the memory of an upload
 MAX_CAUSE: Final = 300  # characters of a cause that are shown
+HADOOP: Final = ("hdfs", "viewfs")  # PyArrow loads Hadoop's library and Java for them
+HADOOP_REMEDY: Final = "; set JAVA_HOME, ARROW_LIBHDFS_DIR and CLASSPATH to Java, libhdfs.so and Hadoop's jars"
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # of the AWS tools; PyArrow ignores these variables
 # Words in permanent errors of the file systems. Another attempt would fail in the same way.
@@ -111,8 +113,19 @@ class ArrowFiles:
 
     def remove(self, name: str) -> None:
         """Remove a file; a missing file is not an error."""
+
+        def call() -> None:
+            path = self._path(name)
+            try:
+                self._filesystem.delete_file(path)
+            except FileNotFoundError:
+                raise
+            except OSError:  # HDFS names no cause
+                if self._filesystem.get_file_info(path).type != pafs.FileType.NotFound:
+                    raise
+
         try:
-            self._attempt("removed", name, lambda: self._filesystem.delete_file(self._path(name)))
+            self._attempt("removed", name, call)
         except FileNotFoundError:
             return
 
@@ -176,7 +189,9 @@ def open_files(address: str) -> ArrowFiles:
         query = f"?{location.query}" if location.query else ""
         filesystem, root = pafs.FileSystem.from_uri(f"{location}{query}")
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ConfigurationError(f"spanwire: {location} cannot be reached with PyArrow: {line_of(error)}") from None
+        remedy = HADOOP_REMEDY if location.scheme in HADOOP else ""
+        text = f"spanwire: {location} cannot be reached with PyArrow: {line_of(error)}{remedy}"
+        raise ConfigurationError(text) from None
     return ArrowFiles(filesystem, root, str(location), has_directories=location.scheme != "gs")
 
 

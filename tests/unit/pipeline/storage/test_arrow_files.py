@@ -93,6 +93,25 @@ def test_a_request_that_is_refused_is_not_repeated(tmp_path: Path, error: Except
     assert filesystem.calls == 1
 
 
+class Terse(Failing):
+    """A file system that tells a missing file from other failures in a listing only, as HDFS does."""
+
+    def delete_file(self, path: str) -> None:
+        try:
+            self._inner.delete_file(path)
+        except FileNotFoundError:
+            raise OSError("[Errno 5] HDFS delete failed. Detail: [errno 5] Input/output error") from None
+
+
+def test_a_missing_file_is_removed_where_the_file_system_does_not_tell_why_it_fails(tmp_path: Path) -> None:
+    pauses: list[float] = []
+    files = files_in(tmp_path, Terse(), pauses)
+    files.write("one", io.BytesIO(b"content"))
+    files.remove("one")
+    files.remove("one")
+    assert (files.sizes(), pauses) == ({}, [])
+
+
 class Forgetful(Failing):
     """A file system that keeps the first octets of a file only, the first time."""
 
@@ -133,4 +152,5 @@ def test_an_upload_is_handed_over_in_pieces(tmp_path: Path, monkeypatch: pytest.
 def test_a_file_system_that_pyarrow_does_not_reach_is_told_in_one_line() -> None:
     with pytest.raises(ConfigurationError, match=r"hdfs://nowhere:1/a cannot be reached with PyArrow: ") as caught:
         open_files("hdfs://nowhere:1/a")
-    assert "\n" not in str(caught.value)
+    text = str(caught.value)
+    assert "\n" not in text and "; set JAVA_HOME, ARROW_LIBHDFS_DIR and CLASSPATH to" in text
