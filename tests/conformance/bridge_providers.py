@@ -443,3 +443,21 @@ class EagerConformance:
             await target.close()
 
         runs(scenario)
+
+    def test_a_batch_that_is_not_stored_raises_an_error_that_blames_no_message(self, driver: ProviderDriver) -> None:
+        async def scenario() -> None:
+            async def stop() -> None:
+                await asyncio.to_thread(driver.stop)
+
+            async def store(target: EagerTarget) -> None:
+                stored = await target.send_soon([neutral_message("1")], stop)
+                await stored()
+
+            target = await driver.provider().open_target(driver.target())
+            assert isinstance(target, EagerTarget)
+            with pytest.raises(JmsError) as lost:
+                await store(target)
+            assert not isinstance(lost.value, MessageRefusedError)
+            await target.close()
+
+        runs(scenario)

@@ -132,6 +132,7 @@ def test_a_created_route_is_paused_and_a_standby_has_it(tmp_path: Path) -> None:
         here = ["--data-directory", str(master.data)]
         assert main(["bridge", "create", str(file), *here]) == 0
         assert main(["bridge", "pause", "route", *here]) == 0
+        assert [main(["bridge", command, "nope", *here]) for command in ("status", "pause", "parameters")] == [1, 1, 1]
         master.kill()
         standby.takes_over()
         (row,) = master.network("bridges")  # asked over the socket in the directory that both have

@@ -38,18 +38,18 @@ class MqttClient:
         client.connect("127.0.0.1", port, 60, clean_start=False, properties=wishes)
         client.loop_start()
 
-    def subscribe(self, topic: str) -> None:
-        """Subscribe with quality of service 1."""
+    def subscribe(self, topic: str, quality: int = 1) -> None:
+        """Subscribe with a quality of service."""
         self._subscribed.clear()
-        self._client.subscribe(topic, options=SubscribeOptions(qos=1))
+        self._client.subscribe(topic, options=SubscribeOptions(qos=quality))
         assert self._subscribed.wait(WAIT_S)
 
-    def publish(self, topic: str, bodies: list[bytes], **properties: Any) -> None:
-        """Publish with quality of service 1, and wait for the answers."""
+    def publish(self, topic: str, bodies: list[bytes], quality: int = 1, **properties: Any) -> None:
+        """Publish with a quality of service, and wait for the answers."""
         own = Properties(PacketTypes.PUBLISH)
         for name, value in properties.items():
             setattr(own, name, value)
-        for info in [self._client.publish(topic, body, 1, properties=own) for body in bodies]:
+        for info in [self._client.publish(topic, body, quality, properties=own) for body in bodies]:
             info.wait_for_publish(WAIT_S)
             assert info.is_published()
 

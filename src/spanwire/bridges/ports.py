@@ -116,6 +116,15 @@ class EagerSource(MessageSource, Protocol):
 
 
 @runtime_checkable
+class WindowedSource(MessageSource, Protocol):
+    """A source whose broker stops at a number of messages that changes with the sizes of the messages."""
+
+    def is_exhausted(self) -> bool:
+        """Return True if received messages have no acknowledgement, and no further message comes before one."""
+        ...
+
+
+@runtime_checkable
 class EagerTarget(MessageTarget, Protocol):
     """A target with a broker that takes further messages before the storage of a batch."""
 
@@ -125,7 +134,8 @@ class EagerTarget(MessageTarget, Protocol):
         """Send messages, and ask for the storage of all of them after the return of ``condition``.
 
         The broker stores no message earlier. Raises `MessageRefusedError` as `MessageTarget.send`. Returns a function
-        for awaiting the storage, which raises as `MessageTarget.send`.
+        for awaiting the storage. That function raises other errors of `MessageTarget.send`, and never
+        `MessageRefusedError`: the bridge has left the batch then, and could not take a message out of it.
         """
         ...
 
@@ -261,7 +271,8 @@ class Provider(Protocol):
     async def open_source(self, source: Source, credit: int) -> MessageSource:
         """Connect and consume. The broker may dispatch ``credit`` messages before an acknowledgement.
 
-        With `ProviderDescription.largest_batch` no more than ``credit`` messages are received without one.
+        With `ProviderDescription.largest_batch` no more than ``credit`` messages are received without one, and fewer
+        from a `WindowedSource`.
         """
         ...
 

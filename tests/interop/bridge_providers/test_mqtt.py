@@ -9,13 +9,17 @@ import pytest
 
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.ports import Provider
+from spanwire.bridges.providers.mqtt.connection import NO_SESSION, MqttConnection
+from spanwire.bridges.providers.mqtt.parties import MqttSource
 from spanwire.bridges.providers.mqtt.provider import MqttProvider
+from spanwire.bridges.providers.window import Window
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.secret import Secret
 from tests.conformance.bridge_providers import (
     ALL_HEADERS,
     CREDIT,
+    QUIET_S,
     SOURCE,
     TARGET,
     BridgeProviderConformance,
@@ -54,6 +58,10 @@ class MosquittoDriver:
         session.subscribe(topic)
         session.messages(topic)
         session.close()
+
+    @property
+    def port(self) -> int:
+        return self._broker.port
 
     def provider(self) -> Provider:
         return MqttProvider()
@@ -127,6 +135,61 @@ class TestMqttProvider(BridgeProviderConformance):
             driver.send(SOURCE, ["now"])
             assert bodies(await take(source, 1)) == ["now"]
             await source.close()
+
+        runs(scenario)
+
+    def test_a_source_of_mqtt_without_a_session_leaves_none_behind(self, driver: MosquittoDriver) -> None:
+        async def scenario() -> None:
+            plain = Source(driver.source().factory, Destination(TOPIC, IN))
+            source = await driver.provider().open_source(plain, CREDIT)
+            assert isinstance(source, MqttSource)
+            name = source._connection.client_id
+            await source.close()
+            again = MqttConnection(plain.factory, name, NO_SESSION, Window(CREDIT), is_resumed=True)
+            await again.open()
+            driver.send(SOURCE, ["none"])
+            assert await again.inbox.take(1, 1_000, QUIET_S) == []
+            await again.close()
+
+        runs(scenario)
+
+    def test_a_source_receives_further_messages_with_the_next_window(self, driver: MosquittoDriver) -> None:
+        async def scenario() -> None:
+            for wanted in (driver.source(), Source(driver.source().factory, Destination(TOPIC, IN))):
+                source = await driver.provider().open_source(wanted, CREDIT)
+                assert isinstance(source, MqttSource)
+                driver.send(SOURCE, ["a", "b"])
+                assert bodies(await take(source, 1)) == ["a"]
+                assert bodies(await take(source, 1)) == ["b"]
+                former = source._connection
+                former.window.is_closed = True
+                driver.send(SOURCE, ["c"])
+                await source.acknowledge()
+                driver.send(SOURCE, ["d"])
+                assert bodies(await take(source, 2)) == ["c", "d"]
+                assert source._connection is not former
+                await source.acknowledge()
+                await source.close()
+
+        runs(scenario)
+
+    def test_a_message_of_quality_2_returns_until_it_is_acknowledged(self, driver: MosquittoDriver) -> None:
+        async def scenario() -> None:
+            session = MqttClient(driver.port, "bridge")
+            session.subscribe(IN, quality=2)
+            session.close()
+            driver.collector.publish(IN, [b"once"], quality=2)
+            for _ in range(2):
+                source = await driver.provider().open_source(driver.source(), CREDIT)
+                assert bodies(await take(source, 1)) == ["once"]
+                await source.close()
+            source = await driver.provider().open_source(driver.source(), CREDIT)
+            await take(source, 1)
+            await source.acknowledge()
+            await source.close()
+            empty = await driver.provider().open_source(driver.source(), CREDIT)
+            assert await empty.receive(1, 1_000, QUIET_S) == []
+            await empty.close()
 
         runs(scenario)
 

@@ -38,7 +38,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.steps import AppendMessageId
 from spanwire.model.errors import LocalProtocolError, MessageFormatError
 from spanwire.model.message_view import STRING_VALUE, TEXT, PropertyValue
-from spanwire.routes.readers.bridge_parameters import ID_LIST
+from spanwire.routes.readers.bridge_parameters import FOREVER, ID_LIST
 from tests.support.bridge_dialogue import BridgeDialogue, definition, text_message, text_messages
 
 
@@ -69,6 +69,13 @@ def test_duplicates_ok_sends_before_it_acknowledges() -> None:
     assert isinstance(bridge.hears(Acknowledged())[0], Receive)
     counters = bridge.machine.counters
     assert (counters.received, counters.forwarded, counters.batches) == (3, 3, 1)
+
+
+def test_a_batch_that_waits_to_be_full_ends_when_the_source_hands_over_no_more() -> None:
+    bridge = BridgeDialogue(definition(size=10, quiet_ms=FOREVER))
+    messages = text_messages(3)
+    assert isinstance(bridge.hears(Start(), Connected(), Received(messages[:2]))[0], Receive)
+    assert bridge.hears(Received(messages[2:], is_last=True)) == [Send(messages)]
 
 
 def test_at_most_once_acknowledges_before_it_sends() -> None:

@@ -13,6 +13,8 @@ from spanwire.bridges.engine.dialogue import (
     Completed,
     DeadLetter,
     DeadLettered,
+    Disconnect,
+    Disconnected,
     HandedOver,
     Receive,
     Received,
@@ -61,6 +63,30 @@ def test_a_traced_message_of_a_batch_that_the_link_completes_is_noted_when_it_is
     assert bridge.outcomes() == []
     bridge.notes.on_event(Acknowledge(), Completed())
     assert bridge.outcomes() == [("ID:1", "")]
+
+
+def handed_over_and_failed() -> Notes:
+    """A bridge whose link completes message 1, and has failed with message 2."""
+    bridge = Notes()
+    bridge.notes.on_event(Send(bridge.receives(traced(1))), Sent(is_stored=False))
+    bridge.notes.on_event(Acknowledge(), HandedOver())
+    bridge.receives(traced(2))
+    bridge.notes.failed("TimeoutError")
+    assert bridge.outcomes() == [("ID:2", "TimeoutError")]
+    return bridge
+
+
+def test_a_batch_that_is_completed_while_its_link_closes_is_noted_without_an_error() -> None:
+    bridge = handed_over_and_failed()
+    bridge.notes.on_event(Acknowledge(), Completed())
+    bridge.notes.on_event(Disconnect(), Disconnected())
+    assert bridge.outcomes() == [("ID:1", "")]
+
+
+def test_a_batch_that_a_closed_link_has_not_completed_is_noted_with_the_error_of_the_link() -> None:
+    bridge = handed_over_and_failed()
+    bridge.notes.on_event(Disconnect(), Disconnected("the connection was lost"))
+    assert bridge.outcomes() == [("ID:1", "TimeoutError")]
 
 
 def test_a_traced_message_is_noted_when_the_target_has_it() -> None:

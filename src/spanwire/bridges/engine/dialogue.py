@@ -54,9 +54,13 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Messages have arrived; the list is empty if no message came in time."""
+    """Messages have arrived; the list is empty if no message came in time.
+
+    With ``is_last`` the source hands over no further message before an acknowledgement.
+    """
 
     messages: list[BridgeMessage]
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

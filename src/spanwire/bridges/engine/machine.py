@@ -165,7 +165,7 @@ class BridgeMachine:
         if isinstance(event, (Connected, Recovered, Disconnected, Elapsed, Interrupted)):
             return self._on_link_event(event, now)
         if isinstance(event, Received):
-            return self._on_received(event.messages, now)
+            return self._on_received(event.messages, event.is_last, now)
         if isinstance(event, Returned):
             assert self._work is not None, "routes alone call functions"
             return self._begin_work(self._work, now, event)
@@ -304,7 +304,7 @@ class BridgeMachine:
             wait_s = wait_s if due_s is None else min(wait_s, due_s)
         return [Receive(size, MAX_BATCH_BYTES - self._batch_bytes, wait_s)]
 
-    def _on_received(self, messages: list[BridgeMessage], now: Time) -> list[Action]:
+    def _on_received(self, messages: list[BridgeMessage], is_last: bool, now: Time) -> list[Action]:
         if messages:
             self._batch += messages
             self._last_arrival = now.monotonic
@@ -312,7 +312,9 @@ class BridgeMachine:
             self._batch_bytes += sum(map(SIZE, messages))
             self.counters.redelivered += sum(map(IS_REDELIVERED, messages))
         if self._batch:
-            return self._begin_steps(now) if self._is_batch_complete(bool(messages), now) else self._receive(now)
+            if is_last or self._is_batch_complete(bool(messages), now):
+                return self._begin_steps(now)
+            return self._receive(now)
         if self._work is not None and self._work.due_s(now) == 0.0 and self._goal is BridgeState.RUNNING:
             return self._begin_steps(now)
         if self._ends_when_empty and not messages:

@@ -19,6 +19,7 @@ from spanwire.bridges.ports import (
     NamingTarget,
     Provider,
     SpoiledTarget,
+    WindowedSource,
 )
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Conversion, Convertors
 from spanwire.bridges.running.replies import ReplyProxies, reply_proxies
@@ -76,6 +77,7 @@ class PairLink:
         """
         self._source: Final[MessageSource] = source
         self._target: Final[MessageTarget] = target
+        self._windowed: Final = source if isinstance(source, WindowedSource) else None
         self._replies: Final[ReplyProxies | None] = replies
         self._conversion: Final[Conversion | None] = conversion
         self._eager_source: Final = source if is_eager and isinstance(source, EagerSource) else None
@@ -94,6 +96,10 @@ class PairLink:
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive from the source. Ends with an error as soon as the batch before cannot be completed."""
         return await self._completing.received(self._source.receive(max_messages, max_bytes, wait_s))
+
+    def is_exhausted(self) -> bool:
+        """Return True if the source hands over no further message before an acknowledgement."""
+        return self._windowed is not None and self._windowed.is_exhausted()
 
     async def acknowledge(self) -> None:
         """Acknowledge at the source."""

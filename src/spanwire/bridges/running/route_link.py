@@ -26,7 +26,7 @@ from spanwire.bridges.model.route_definition import (
     functions_of,
     keeps_state,
 )
-from spanwire.bridges.ports import MessageSource, MessageTarget, Provider
+from spanwire.bridges.ports import MessageSource, MessageTarget, Provider, WindowedSource
 from spanwire.bridges.running.convertors import NO_CONVERTORS, Conversion, Convertors
 from spanwire.bridges.running.links import credit_of, last_ids
 from spanwire.bridges.running.route_store import RouteStore, refuse_left_state
@@ -48,6 +48,7 @@ class RouteLink:
         conversions: Mapping[str, Conversion] = MappingProxyType({}),
     ) -> None:
         self._source: Final = source
+        self._windowed: Final = source if isinstance(source, WindowedSource) else None
         self._targets: Final = targets
         self._store: Final = store
         self._conversions: Final = conversions
@@ -61,6 +62,10 @@ class RouteLink:
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive from the source."""
         return await self._source.receive(max_messages, max_bytes, wait_s)
+
+    def is_exhausted(self) -> bool:
+        """Return True if the source hands over no further message before an acknowledgement."""
+        return self._windowed is not None and self._windowed.is_exhausted()
 
     async def acknowledge(self) -> None:
         """Acknowledge at the source."""

@@ -244,7 +244,7 @@ class BridgeRunner:
             messages = await link.receive(action.max_messages, action.max_bytes, action.wait_s)
             if not messages:
                 link.check()
-            return Received(messages)
+            return Received(messages, isinstance(link, (PairLink, RouteLink)) and link.is_exhausted())
         if isinstance(action, Acknowledge):
             return await _acknowledge(link, self._on_completed)
         if isinstance(action, Send):

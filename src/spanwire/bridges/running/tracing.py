@@ -16,6 +16,7 @@ from spanwire.bridges.engine.dialogue import (
     Committed,
     Completed,
     DeadLettered,
+    Disconnected,
     Event,
     HandedOver,
     Received,
@@ -27,7 +28,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.model.route_definition import Definition, RouteDefinition
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.model.environment import Time
-from spanwire.model.errors import MessageFormatError
+from spanwire.model.errors import JmsError, MessageFormatError
 from spanwire.model.observation.span_records import FORWARD, SpanRecord, SpanRecords
 from spanwire.model.observation.trace_context import TraceContext, context_of
 from spanwire.tracing.export import SpanExport
@@ -51,6 +52,7 @@ class BridgeNotes:
         self._clock: Final = clock
         self._on_way: Final[dict[str, tuple[TraceContext, int]]] = {}  # by message id, with wall milliseconds
         self._handed: list[str] = []  # messages of the batch that the link completes
+        self._error = JmsError.__name__  # the last one of the link
 
     def on_event(self, action: Action, event: Event) -> None:
         """Take the outcome of an action of the bridge."""
@@ -62,14 +64,22 @@ class BridgeNotes:
             self._handed = list(self._on_way)
         elif isinstance(event, Completed):
             self._note(self._handed, "")
+            self._handed = []
+        elif isinstance(event, Disconnected):
+            self._note(self._handed, self._error)
+            self._handed, self._error = [], JmsError.__name__
         elif isinstance(event, Committed):
             self._note(list(self._on_way), "")
         elif isinstance(event, DeadLettered):
             self.failed(MessageRefusedError.__name__)
 
     def failed(self, error: str) -> None:
-        """Note the failed messages with the class of the error."""
-        self._note(list(self._on_way), error)
+        """Note the failed messages with the class of the error.
+
+        A batch that was handed over may be completed while the link closes, so its outcome is noted after that.
+        """
+        self._error = error
+        self._note([message_id for message_id in self._on_way if message_id not in self._handed], error)
 
     def _remember(self, messages: list[BridgeMessage]) -> None:
         for message in messages:

@@ -12,6 +12,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.process.status import bridge_line
 from spanwire.cli.running import control_client
+from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
 
 FAILURE: Final = 1
@@ -54,7 +55,7 @@ def status(arguments: Sequence[str]) -> int:
     rows = _rows(control_client(options).ask("status"))
     missing = [name for name in options.names if name not in [row["name"] for row in rows]]
     if missing:
-        parser.error(f"there is no bridge {missing[0][:100]!r}; spanwire bridge list shows all")
+        raise ConfigurationError(f"there is no bridge {missing[0][:100]!r}; spanwire bridge list shows all")
     chosen = [row for row in rows if not options.names or row["name"] in options.names]
     _print(chosen, options.json, lambda rows: [bridge_line(row) for row in rows])
     return FAILURE if any(row["gave_up"] for row in chosen) else 0

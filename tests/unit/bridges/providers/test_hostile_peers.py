@@ -21,17 +21,19 @@ from spanwire.bridges.model.definition import ConnectionFactory, Source
 from spanwire.bridges.providers import inbox as inbox_module
 from spanwire.bridges.providers.amqp091 import messages as amqp_messages
 from spanwire.bridges.providers.amqp091.frame_reader import MAX_FRAME, MAX_MESSAGE, FrameReader, UnreadableHeader
+from spanwire.bridges.providers.amqp091.readable_properties import readable_properties
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.kafka.connecting import address_of
 from spanwire.bridges.providers.kafka.parties import KafkaReceiver
 from spanwire.bridges.providers.mqtt import incoming
-from spanwire.bridges.providers.mqtt.connection import MqttConnection
+from spanwire.bridges.providers.mqtt.connection import NO_SESSION, MqttConnection
 from spanwire.bridges.providers.mqtt.incoming import IncomingProperties, MalformedError
 from spanwire.bridges.providers.mqtt.messages import bridge_message
 from spanwire.bridges.providers.redis.parties import READ_OCTETS, RedisSource
 from spanwire.bridges.providers.stomp.connection import MAX_BEAT_MS, _intervals
 from spanwire.bridges.providers.stomp.messages import bridge_message as stomp_message
 from spanwire.bridges.providers.text_headers import sequence_of
+from spanwire.bridges.providers.window import Window
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import JmsError, MessageFormatError
 from spanwire.protocols.stomp.codec.codec import FrameDecoder
@@ -39,6 +41,7 @@ from spanwire.protocols.stomp.codec.frames import V1_2
 
 WAIT_S: Final = 20.0
 QOS_1: Final = 0x32  # first byte of a PUBLISH with quality of service 1
+QOS_2: Final = 0x34  # the same with quality of service 2
 T: Final = Destination(TOPIC, "T")
 
 
@@ -65,7 +68,7 @@ def publish(properties: bytes, payload: bytes = b"body") -> bytes:
 
 async def received(packet: bytes) -> MQTTMessage:
     """What a connection hands to its source for a packet that the library has read from the socket."""
-    connection = MqttConnection(ConnectionFactory("mqtt://host"), None, False, 10)
+    connection = MqttConnection(ConnectionFactory("mqtt://host"), None, NO_SESSION, Window(10))
     connection._client._in_packet = {"command": QOS_1, "packet": packet}
     connection._client._handle_publish()
     (found,) = await connection.inbox.take(1, 1_000, 0)
@@ -78,6 +81,31 @@ def test_a_text_of_mqtt_with_a_byte_order_mark_is_no_end_of_the_connection() -> 
         message = bridge_message(packet, 0)
         assert message.content.property_values()["note"][1] == "\ufeffhello"
         assert message.content.neutral_body() == b"body"
+
+    run(scenario)
+
+
+def test_a_message_of_mqtt_with_quality_2_is_acknowledged_by_the_bridge_and_not_by_the_library() -> None:
+    async def scenario() -> None:
+        connection = MqttConnection(ConnectionFactory("mqtt://host"), None, NO_SESSION, Window(10))
+        client, answers = connection._client, []
+        client._send_pubrec = lambda packet_id: answers.append(("PUBREC", packet_id))
+        client._send_pubcomp = lambda packet_id: answers.append(("PUBCOMP", packet_id))
+
+        async def finished(work: object) -> None:
+            """The broker has read everything."""
+
+        connection._finished = finished  # type: ignore[method-assign]
+        client._in_packet = {"command": QOS_2, "packet": publish(user_property("a", "b"))}
+        client._handle_publish()
+        (packet,) = await connection.inbox.take(1, 1_000, 0)
+        assert (packet.qos, packet.payload, answers) == (1, b"body", [])  # a killed bridge receives it again
+        await connection.acknowledge([packet])
+        assert (answers, connection.window.held) == ([("PUBREC", 7)], 0)
+        for _ in range(2):  # of this connection, and of one that ended before the answer
+            client._in_packet = {"command": 0x62, "packet": b"\0\7"}
+            client._handle_pubrel()
+        assert answers[1:] == [("PUBCOMP", 7), ("PUBCOMP", 7)]
 
     run(scenario)
 
@@ -96,9 +124,11 @@ def test_a_message_of_mqtt_with_properties_beyond_the_limit_is_a_dead_letter(mon
     monkeypatch.setattr(incoming, "MAX_OCTETS", 100)
 
     async def scenario() -> None:
-        message = bridge_message(await received(publish(user_property("a", "x" * 100))), 0)
+        packet = await received(publish(user_property("b", "y") + user_property("a", "x" * 100)))
+        assert packet.properties.UserProperty == [("b", "y")]  # those that a dead letter keeps
+        message = bridge_message(packet, 0)
         for reads in (message.content.neutral_body, message.content.property_values):
-            with pytest.raises(MessageFormatError, match="106 bytes of properties"):
+            with pytest.raises(MessageFormatError, match=r"113 bytes of properties.* without the properties behind"):
                 reads()
 
     run(scenario)
@@ -127,6 +157,12 @@ def test_properties_of_mqtt_are_those_that_the_library_writes(
     assert found.UserProperty == texts
     assert (found.ContentType, found.CorrelationData, found.MessageExpiryInterval) == (content_type, correlation, life)
     assert (found.packet_id, rest) == (7, b"\0\1T\0\7\0body")
+
+
+@given(st.binary(max_size=60))
+def test_damaged_properties_of_amqp_end_no_search_for_readable_ones(octets: bytes) -> None:
+    for damaged in (octets, b"\x20\0" + struct.pack(">I", len(octets)) + octets):
+        readable_properties(damaged)
 
 
 @given(st.binary(max_size=60))
@@ -182,6 +218,21 @@ def test_a_message_of_amqp_whose_properties_the_library_cannot_read_is_a_dead_le
             message.content.property_values()
         kept, left_out = amqp_messages.dead_letter_properties(header.properties, {"cause": "no"}, 131_072)
         assert (kept.headers, left_out) == ({"cause": "no"}, [])
+
+    run(scenario)
+
+
+def test_a_dead_letter_of_amqp_keeps_the_properties_that_can_be_read_and_names_the_others() -> None:
+    async def scenario() -> None:
+        table = b"\x06beforeS\0\0\0\x01x" + b"\x04whenT" + b"\xff" * 8 + b"\x05afterb\x01"
+        headers = struct.pack(">I", len(table)) + table
+        octets = header_frame(b"\x04text" + headers + b"\xff" * 8 + b"\x02ap", 1 << 15 | 1 << 13 | 1 << 6 | 1 << 3)
+        header = await read_frame(octets)
+        assert isinstance(header, UnreadableHeader)
+        assert header.reason.endswith("the dead letter is without the header 'when', timestamp")
+        kept, _ = amqp_messages.dead_letter_properties(header.properties, {"cause": "no"}, 131_072)
+        assert kept.headers == {"before": "x", "after": 1, "cause": "no"}
+        assert (kept.content_type, kept.app_id, kept.timestamp) == ("text", "ap", None)
 
     run(scenario)
 

@@ -20,7 +20,7 @@ from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.kafka.connecting import address_of
 from spanwire.bridges.providers.kafka.parties import MAX_RECORD, KafkaReceiver, KafkaSender
-from spanwire.bridges.providers.mqtt.connection import MqttConnection
+from spanwire.bridges.providers.mqtt.connection import NO_SESSION, MqttConnection
 from spanwire.bridges.providers.mqtt.incoming import IncomingProperties
 from spanwire.bridges.providers.mqtt.parties import MqttSource
 from spanwire.bridges.providers.nats.core_nats import MAX_WAITING, CoreSource
@@ -28,6 +28,7 @@ from spanwire.bridges.providers.nats.jetstream import MESSAGE_ROOM, NatsSource
 from spanwire.bridges.providers.redis.parties import READ_COUNT, RedisSource
 from spanwire.bridges.providers.stomp import connection as stomp_connection
 from spanwire.bridges.providers.stomp.connection import StompConnection
+from spanwire.bridges.providers.window import Window
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import JmsError
 
@@ -150,12 +151,13 @@ def test_a_write_to_a_silent_broker_ends_when_the_connection_counts_as_lost() ->
 
 def test_mqtt_drops_messages_without_a_guarantee_by_their_octets() -> None:
     async def scenario() -> None:
-        connection = MqttConnection(ConnectionFactory("mqtt://host"), None, False, 10)
+        connection = MqttConnection(ConnectionFactory("mqtt://host"), None, NO_SESSION, Window(10))
         connection.inbox.octets = MAX_OCTETS
         first, second = packet("a"), packet("b")
         first.qos = 0
-        for one in (first, second):
-            connection._on_message(None, None, one)
+        connection._on_message(None, None, first)
+        connection.inbox.octets = 0
+        connection._on_message(None, None, second)
         assert [one.topic for one in await connection.inbox.take(10, 100, 0)] == ["b"]
 
     run(scenario)
@@ -304,6 +306,7 @@ class Mqtt:
 
     def __init__(self, *packets: MQTTMessage) -> None:
         self.inbox: Final[Inbox[MQTTMessage]] = Inbox()
+        self.window: Final = Window(10)
         self.acknowledged: Final[list[str]] = []
         self.published: Final[list[str]] = []
         for packet in packets:
@@ -356,7 +359,7 @@ def test_a_subscription_of_mqtt_asks_for_no_own_publications(
         return [SimpleNamespace(value=1)]
 
     async def scenario() -> None:
-        connection = MqttConnection(ConnectionFactory("mqtt://host"), None, False, 10)
+        connection = MqttConnection(ConnectionFactory("mqtt://host"), None, NO_SESSION, Window(10))
         await connection.subscribe_to(name)
 
     monkeypatch.setattr(MqttConnection, "subscribe", subscribe)

@@ -1,8 +1,8 @@
 """Frames of AMQP 0-9-1 within limits, where the library trusts each length, and fails at a value that it cannot hold.
 
-A timestamp of the year 10,000 or tables deep inside each other end the library's connection, and the broker delivers
-that message to the next one again. Whoever may publish could stop a bridge for good. Such a message becomes a dead
-letter here.
+A timestamp of the year 10,000, or tables nested too deep, end the library's connection. The broker then delivers the
+message again to the next connection. So anybody with the right to publish could stop a bridge for good. Here such a
+message becomes a dead letter with its readable properties.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any, Final
 import aiormq.connection
 from aiormq.connection import FrameReceiver
 from aiormq.exceptions import InvalidFrameError
+from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
+from spanwire.bridges.providers.amqp091.readable_properties import UNREADABLE, named, readable_properties
 from spanwire.model.units import MIB
 
 MAX_FRAME: Final = 128 * MIB  # bytes; RabbitMQ's are 128 KiB, and without a limit it sends a message as one frame
@@ -23,19 +25,18 @@ MAX_MESSAGE: Final = 512 * MIB  # bytes of a body; RabbitMQ's largest max_messag
 HEADER: Final = 2  # kind of a frame with the properties of a message
 HEAD: Final = struct.Struct(">BHI")  # kind, channel and length
 CONTENT: Final = struct.Struct(">HHQ")  # class, weight and length of the body
-UNREADABLE: Final = (ValueError, OverflowError, RecursionError, IndexError, TypeError, struct.error)
 
 
 class UnreadableHeader(ContentHeader):  # type: ignore[misc]
-    """The properties of a message that the library cannot read."""
+    """The readable properties of a message with others that the library cannot read."""
 
-    def __init__(self, body_size: int, reason: str) -> None:
-        super().__init__(0, body_size)
+    def __init__(self, body_size: int, properties: Basic.Properties, reason: str) -> None:
+        super().__init__(0, body_size, properties)
         self.reason: Final = reason
 
 
 class MeasuredReader:
-    """A stream whose reads have a limit. It remembers the frame that is being read."""
+    """A stream with a limit for each read. It keeps the octets of the current frame."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader: Final = reader
@@ -46,11 +47,11 @@ class MeasuredReader:
         return self._reader.at_eof()
 
     async def read(self) -> bytes:
-        """Return an empty text: the library asks for the rest of a stream that is none of AMQP."""
+        """Return no octets. The library calls this for the rest of a stream of another protocol."""
         return b""
 
     async def readexactly(self, count: int) -> bytes:
-        """Return some octets. Raises `InvalidFrameError` beyond `MAX_FRAME` with the octet that ends a frame."""
+        """Return ``count`` octets. Raises `InvalidFrameError` for more than a frame of `MAX_FRAME` and its end."""
         if count > MAX_FRAME + 1:
             raise InvalidFrameError(f"the broker announces a frame of {count} bytes, above {MAX_FRAME}")
         octets = await self._reader.readexactly(count)
@@ -66,7 +67,11 @@ class FrameReader(FrameReceiver):  # type: ignore[misc]
         self.reader: Any = MeasuredReader(reader)
 
     async def get_frame(self) -> Any:
-        """Return size, channel and frame. Raises `InvalidFrameError` for a frame that is no message's."""
+        """Return size, channel and frame.
+
+        Raises:
+            InvalidFrameError: the frame is too large, or cannot be read and is no header of a message.
+        """
         parts: list[bytes] = self.reader.parts
         parts.clear()
         try:
@@ -79,7 +84,7 @@ class FrameReader(FrameReceiver):  # type: ignore[misc]
 
 
 def _unreadable(octets: bytes, error: Exception) -> tuple[int, int, UnreadableHeader]:
-    """Return the frame of a message whose properties cannot be read. Raises `InvalidFrameError` for another frame."""
+    """Return a header of a message with unreadable properties. Raises `InvalidFrameError` for another frame."""
     reason = "the tables of headers are too deep" if isinstance(error, RecursionError) else str(error)
     if len(octets) < HEAD.size + CONTENT.size or octets[0] != HEADER:
         raise error if isinstance(error, InvalidFrameError) else InvalidFrameError(reason)
@@ -87,9 +92,13 @@ def _unreadable(octets: bytes, error: Exception) -> tuple[int, int, UnreadableHe
     if len(octets) != HEAD.size + length + 1:
         raise error if isinstance(error, InvalidFrameError) else InvalidFrameError(reason)
     _, _, body_size = CONTENT.unpack_from(octets, HEAD.size)
-    return len(octets), channel, UnreadableHeader(body_size, f"the properties of the message cannot be read: {reason}")
+    properties, unreadable = readable_properties(octets[HEAD.size + CONTENT.size : -1])
+    text = f"the properties of the message cannot be read: {reason}"
+    if unreadable:
+        text += f"; the dead letter is without {named(unreadable)}"
+    return len(octets), channel, UnreadableHeader(body_size, properties, text)
 
 
 def read_carefully() -> None:
-    """Let connections of the library read by `FrameReader` from now on: it has no place to hand a reader over."""
+    """Replace the library's reader of frames by `FrameReader`. The library takes no reader as a parameter."""
     aiormq.connection.FrameReceiver = FrameReader

@@ -26,6 +26,7 @@ from spanwire.bridges.providers.amqp091.connecting import (
 from spanwire.bridges.providers.amqp091.messages import bridge_message, dead_letter_properties, outgoing_message
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.inbox import Inbox
+from spanwire.bridges.providers.window import Window
 from spanwire.client.io.environment import Machine
 from spanwire.model.errors import JmsError, MessageFormatError
 
@@ -40,7 +41,11 @@ class AmqpSource(SourceWithoutReplies):
         self._channel: Final = channel
         self._source: Final[Source] = source
         self._place: Final = address_of(source.factory)
-        self._credit: Final[int] = credit
+        self._window: Final = Window(credit)
+        self._queue = ""
+        self._consumer = ""  # the tag
+        self._opening: asyncio.Future[None] | None = None  # the next window
+        self._taken = 0  # received messages without an acknowledgement
         self._inbox: Final[Inbox[DeliveredMessage]] = Inbox()
         self._machine: Final = Machine()
         self._last: DeliveredMessage | None = None  # the last received message without an acknowledgement
@@ -51,16 +56,27 @@ class AmqpSource(SourceWithoutReplies):
         channel.closing.add_done_callback(self._on_closed)
         channel.on_consumer_cancel_callbacks.add(self._on_cancelled)
         with translated(self._place):
-            await channel.basic_qos(prefetch_count=self._credit)
-            await channel.basic_consume(await self._queue(), self._on_message)
+            self._queue = await self._queue_to_consume()
+            await self._begin(self._window.size)
 
-    async def _queue(self) -> str:
+    async def _begin(self, size: int) -> None:
+        await self._channel.basic_qos(prefetch_count=size)
+        self._consumer = str((await self._channel.basic_consume(self._queue, self._on_message)).consumer_tag)
+
+    async def _open_window(self) -> None:
+        """Return the messages that were not kept to the queue, and consume with the next window."""
+        with translated(self._place):
+            await self._channel.basic_cancel(self._consumer)
+            await self._channel.basic_nack(0, multiple=True, requeue=True)  # of all messages, none of which is held
+            await self._begin(self._window.open_next())
+
+    async def _queue_to_consume(self) -> str:
         channel, destination, subscription = self._channel, self._source.destination, self._source.subscription
         if destination.is_queue:
             await channel.queue_declare(destination.name, passive=True)
             return destination.name
         if subscription is None:
-            declared = await channel.queue_declare("", exclusive=True, auto_delete=True)
+            declared = await channel.queue_declare("", exclusive=True)  # ends with the connection
         else:
             declared = await channel.queue_declare(subscription, durable=True)
         queue = str(declared.queue)
@@ -69,11 +85,21 @@ class AmqpSource(SourceWithoutReplies):
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive messages without an acknowledgement."""
+        if self._window.is_due() and self._opening is None:
+            self._opening = asyncio.ensure_future(self._open_window())
+        if self._opening is not None:
+            await asyncio.shield(self._opening)  # a cancelled call must not cancel half of it
+            self._opening = None
         messages = await self._inbox.take(max_messages, max_bytes, wait_s)
         if messages:
             self._last = messages[-1]
+            self._taken += len(messages)
         now_ms = self._machine.now().wall_ms
         return [bridge_message(message, now_ms) for message in messages]
+
+    def is_exhausted(self) -> bool:
+        """Return True if no message comes before an acknowledgement."""
+        return self._window.is_exhausted(len(self._inbox))
 
     async def acknowledge(self) -> None:
         """Acknowledge all received messages, and wait until the broker has read that.
@@ -85,7 +111,9 @@ class AmqpSource(SourceWithoutReplies):
             return
         with translated(self._place):
             await self._channel.basic_ack(last.delivery_tag or 0, multiple=True)
-            await self._channel.basic_qos(prefetch_count=self._credit)
+            await self._channel.basic_qos(prefetch_count=self._window.size)
+        taken, self._taken = self._taken, 0
+        self._window.acknowledge(taken)
         self._inbox.check()
 
     async def dead_letter(self, cause: str) -> None:
@@ -121,10 +149,14 @@ class AmqpSource(SourceWithoutReplies):
 
     async def close(self) -> None:
         """Close the connection."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
         await close(self._connection)
 
     async def _on_message(self, message: DeliveredMessage) -> None:
-        self._inbox.put(message, len(message.body))
+        if self._window.admit(len(message.body), self._inbox.octets):
+            self._inbox.put(message, len(message.body))
 
     def _on_closed(self, closing: asyncio.Future[object]) -> None:
         error = None if closing.cancelled() else closing.exception()

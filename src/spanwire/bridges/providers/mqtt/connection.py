@@ -3,6 +3,9 @@
 The library acknowledges a message before the program has seen it, and ignores the reason in an answer. Both would lose
 messages, so this subclass turns on manual acknowledgements and keeps the reasons. It reads the properties of messages
 itself (`spanwire.bridges.providers.mqtt.incoming`).
+
+A session that another program has begun may hold messages of quality of service 2. The library answers PUBREC at once,
+and the broker forgets the body then. Here PUBREC is the acknowledgement, so a killed bridge receives the message again.
 """
 
 from __future__ import annotations
@@ -24,7 +27,14 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.addresses import Place, Scheme, context_of, place_of
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
-from spanwire.bridges.providers.mqtt.incoming import IncomingProperties, MalformedError, without_properties
+from spanwire.bridges.providers.mqtt.incoming import (
+    LENGTH,
+    QUALITY,
+    IncomingProperties,
+    MalformedError,
+    without_properties,
+)
+from spanwire.bridges.providers.window import Window
 from spanwire.model.errors import ConfigurationError, JmsError
 
 SCHEMES: Final = {"mqtt": Scheme(1883, False), "mqtts": Scheme(8883, True)}
@@ -32,8 +42,13 @@ CONNECT_S: Final = 30.0  # seconds for connection and login
 CLOSE_S: Final = 2.0  # seconds; a broker that is silent must not hold up the next attempt
 KEEP_ALIVE_S: Final = 10  # seconds; a dead broker is noticed after twice the time
 FOREVER: Final = 0xFFFFFFFF  # seconds of a session that does not expire
+NO_SESSION: Final = 0  # seconds of a session that ends with its connection
+WINDOW_S: Final = 60  # seconds that a session without a name outlives its connection, for the next window
+ONLY_NEW: Final = 1  # retain handling: retained messages come with a new subscription alone
 REFUSED: Final = 0x80  # smallest reason of a refusal
 AT_LEAST_ONCE: Final = 1  # quality of service
+EXACTLY_ONCE: Final = 2  # quality of service
+QUALITY_SHIFT: Final = 1  # bits before the quality of service in the first byte of a packet
 WINDOW: Final = 100  # publications without an answer; the library looks at all of them for each further one
 SHARED: Final = "$share/"  # beginning of a filter whose messages go to one of several subscribers
 NOTHING: Final = "spanwire/nothing"  # a filter that nobody subscribes to
@@ -54,11 +69,19 @@ def address_of(factory: ConnectionFactory) -> Place:
 class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
     """One connection. Received messages go to ``inbox``, and stay at the broker until `acknowledge`."""
 
-    def __init__(self, factory: ConnectionFactory, client_id: str | None, is_durable: bool, credit: int) -> None:
+    def __init__(
+        self,
+        factory: ConnectionFactory,
+        client_id: str | None,
+        session_s: int,
+        window: Window,
+        is_resumed: bool = False,
+    ) -> None:
+        """``session_s`` is the life of the session after the connection; ``is_resumed`` asks for an earlier session."""
         place = address_of(factory)
         wishes = Properties(PacketTypes.CONNECT)
-        wishes.ReceiveMaximum = credit
-        wishes.SessionExpiryInterval = FOREVER if is_durable else 0
+        wishes.ReceiveMaximum = window.size
+        wishes.SessionExpiryInterval = session_s
         QUIET.setLevel(logging.CRITICAL + 1)
         super().__init__(
             place.host,
@@ -67,7 +90,7 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
             password=None if place.password is None else place.password.reveal(),
             identifier=client_id,
             protocol=aiomqtt.ProtocolVersion.V5,
-            clean_start=not is_durable,
+            clean_start=not (is_resumed or session_s == FOREVER),
             properties=wishes,
             tls_context=context_of(factory, place),
             keepalive=KEEP_ALIVE_S,
@@ -75,13 +98,20 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
             logger=QUIET,
         )
         self.place: Final[Place] = place
+        self.window: Final[Window] = window
+        self.client_id = client_id
+        self._factory: Final[ConnectionFactory] = factory
+        self._session_s: Final[int] = session_s
+        self._is_resumed: Final[bool] = is_resumed
         self.inbox: Final[Inbox[MQTTMessage]] = Inbox()
         self.max_packet = math.inf  # bytes of a packet that the broker takes
         self._refusals: Final[dict[int, str]] = {}  # reasons by packet
         self._drops = False  # messages without a guarantee have been dropped
         self._incoming = IncomingProperties(b"")  # of the message that the library reads
+        self._exactly_once: Final[set[int]] = set()  # received packets of quality of service 2 before their PUBREC
         self._read_publish: Final[Callable[[], MQTTErrorCode]] = self._client._handle_publish
         self._client._handle_publish = self._handle_publish
+        self._client._handle_pubrel = self._handle_pubrel
         self._client.manual_ack_set(True)
         self.pending_calls_threshold = WINDOW
 
@@ -97,6 +127,8 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         MQTT 5, 3.8.3.1, forbids the option for a shared subscription.
         """
         wishes = SubscribeOptions(qos=AT_LEAST_ONCE, noLocal=not topic.startswith(SHARED))
+        if self._is_resumed:
+            wishes.retainHandling = ONLY_NEW
         with self.translated():
             (reason,) = await self.subscribe(topic, options=wishes)
         if reason.value >= REFUSED:
@@ -107,10 +139,32 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
 
         An acknowledgement has no answer, so a request without effect follows: the broker reads a connection in order.
         """
+        count = 0
         for message in messages:
-            if message.qos:
+            if message.mid in self._exactly_once:
+                self._exactly_once.discard(message.mid)
+                self._client._send_pubrec(message.mid)
+            elif message.qos:
                 self._client.ack(message.mid, message.qos)
+            count += message.qos > 0
         await self._finished(lambda: self.unsubscribe(NOTHING, timeout=math.inf))
+        self.window.acknowledge(count)
+
+    async def next_window(self, topic: str) -> MqttConnection:
+        """Open the next window with a new connection of the same session: CONNECT alone names its size.
+
+        The broker sends again all messages without an acknowledgement. This connection is closed then.
+        """
+        await self._leave()
+        self.window.open_next()
+        opened = MqttConnection(self._factory, self.client_id, self._session_s, self.window, is_resumed=True)
+        await opened.open()
+        try:
+            await opened.subscribe_to(topic)
+        except BaseException:
+            await opened.close()
+            raise
+        return opened
 
     async def publish_all(self, topic: str, packets: list[tuple[bytes, Properties]]) -> None:
         """Publish with quality of service 1, and wait for all answers. Raises `JmsError` for a refusal."""
@@ -136,7 +190,14 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
             raise JmsError(f"the connection to {self.place.shown} was lost")
 
     async def close(self) -> None:
-        """Close the connection, lost or not."""
+        """Close the connection, lost or not. A session without a name ends."""
+        if self._session_s != FOREVER:
+            end = Properties(PacketTypes.DISCONNECT)
+            end.SessionExpiryInterval = NO_SESSION
+            self._client.disconnect = partial(self._client.disconnect, properties=end)
+        await self._leave()
+
+    async def _leave(self) -> None:
         self.timeout = CLOSE_S
         with contextlib.suppress(aiomqtt.MqttError, OSError, RuntimeError):
             await self.__aexit__(None, None, None)
@@ -192,6 +253,7 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         limit = getattr(properties, "MaximumPacketSize", None)
         if limit is not None:
             self.max_packet = limit
+        self.client_id = getattr(properties, "AssignedClientIdentifier", None) or self.client_id
         super()._on_connect(client, userdata, flags, reason_code, properties)
 
     def _handle_publish(self) -> MQTTErrorCode:
@@ -202,10 +264,15 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         except MalformedError as error:
             self.inbox.fail(JmsError(f"{self.place.shown}: {error}"))
             return MQTTErrorCode.MQTT_ERR_PROTOCOL
-        result = self._read_publish()
-        kept = self._client._in_messages.get(self._incoming.packet_id)
-        if kept is not None and not isinstance(kept.properties, IncomingProperties):
-            kept.properties = self._incoming
+        if packet["command"] & QUALITY == EXACTLY_ONCE << QUALITY_SHIFT:  # the library answers 1 later, and 2 at once
+            packet["command"] = packet["command"] & ~QUALITY | AT_LEAST_ONCE << QUALITY_SHIFT
+            self._exactly_once.add(self._incoming.packet_id)
+        return self._read_publish()
+
+    def _handle_pubrel(self) -> MQTTErrorCode:
+        """Answer PUBCOMP also for a message of an earlier connection: PUBREC has acknowledged the message."""
+        (packet_id,) = LENGTH.unpack_from(self._client._in_packet["packet"])
+        result: MQTTErrorCode = self._client._send_pubcomp(packet_id)
         return result
 
     def _on_message(self, client: Any, userdata: Any, message: MQTTMessage) -> None:
@@ -216,9 +283,10 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
                 )
             self._drops = True
             return
-        if not isinstance(message.properties, IncomingProperties):
-            message.properties = self._incoming
-        self.inbox.put(message, len(message.payload) + message.properties.octets)
+        message.properties = self._incoming
+        octets = len(message.payload) + self._incoming.octets
+        if message.qos == 0 or self.window.admit(octets, self.inbox.octets):
+            self.inbox.put(message, octets)
 
     def _on_publish(self, client: Any, userdata: Any, mid: int, reason_code: Any, properties: Any) -> None:
         if reason_code.value >= REFUSED:

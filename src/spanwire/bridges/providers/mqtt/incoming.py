@@ -7,6 +7,7 @@ each connection. Whoever may publish could send such a message.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from typing import Final
 
@@ -15,7 +16,9 @@ from paho.mqtt.client import MQTTMessage
 from spanwire.model.units import MIB
 
 LENGTH: Final = struct.Struct(">H")
-MAX_OCTETS: Final = MIB  # bytes of the properties of one message; more are a dead letter, as the event loop reads them
+# Bytes of the properties of one message. Reading them stops all bridges of the process for that time, so a message with
+# more becomes a dead letter.
+MAX_OCTETS: Final = MIB
 QUALITY: Final = 0x06  # bits of the quality of service in the first byte of a packet
 PACKET_ID: Final = 2  # bytes
 MAX_DIGITS: Final = 4  # bytes of a length
@@ -63,10 +66,17 @@ class IncomingProperties:
         self.ResponseTopic: str | None = None
         self.CorrelationData: bytes | None = None
         self.UserProperty: Final[list[tuple[str, str]]] = []
-        if len(octets) > MAX_OCTETS:
-            self.fault = f"the message has {len(octets)} bytes of properties, and a bridge reads {MAX_OCTETS}"
-            return
         offset = 0
+        if len(octets) > MAX_OCTETS:
+            self.fault = (
+                f"the message has {len(octets)} bytes of properties, and a bridge reads {MAX_OCTETS}; the dead letter "
+                "is without the properties behind"
+            )
+            octets = octets[:MAX_OCTETS]
+            with contextlib.suppress(struct.error, IndexError, UnicodeDecodeError, MalformedError):  # the last is cut
+                while offset < len(octets):
+                    offset = self._property(octets, offset)
+            return
         try:
             while offset < len(octets):
                 offset = self._property(octets, offset)

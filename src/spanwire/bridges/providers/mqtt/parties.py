@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from paho.mqtt.client import MQTTMessage
@@ -25,7 +26,8 @@ class MqttSource(SourceWithoutReplies):
     """A subscription, durable with the session of a client id."""
 
     def __init__(self, connection: MqttConnection, source: Source) -> None:
-        self._connection: Final[MqttConnection] = connection
+        self._connection = connection
+        self._opening: asyncio.Future[None] | None = None  # the next window
         self._source: Final[Source] = source
         self._machine: Final = Machine()
         self._received: list[MQTTMessage] = []  # without an acknowledgement
@@ -36,6 +38,12 @@ class MqttSource(SourceWithoutReplies):
 
         A source passes over dead letters within the source's filter: such messages would go round for ever.
         """
+        connection = self._connection
+        if connection.window.is_due() and not len(connection.inbox) and self._opening is None:
+            self._opening = asyncio.ensure_future(self._open_window())
+        if self._opening is not None:
+            await asyncio.shield(self._opening)  # a cancelled call must not cancel half of it
+            self._opening = None
         packets = await self._connection.inbox.take(max_messages, max_bytes, wait_s)
         wanted = [packet for packet in packets if not self._is_own_dead_letter(packet)]
         holds_none = not self._received
@@ -46,6 +54,13 @@ class MqttSource(SourceWithoutReplies):
             await self.acknowledge()
         now_ms = self._machine.now().wall_ms
         return [bridge_message(packet, now_ms) for packet in wanted]
+
+    async def _open_window(self) -> None:
+        self._connection = await self._connection.next_window(self._source.destination.name)
+
+    def is_exhausted(self) -> bool:
+        """Return True if no message comes before an acknowledgement."""
+        return self._connection.window.is_exhausted(len(self._connection.inbox))
 
     def _is_own_dead_letter(self, packet: MQTTMessage) -> bool:
         note = (ORIGIN, str(self._source.destination))
@@ -77,6 +92,9 @@ class MqttSource(SourceWithoutReplies):
 
     async def close(self) -> None:
         """Close the connection; a durable session stays at the broker."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
         await self._connection.close()
 
 

@@ -7,8 +7,16 @@ from typing import Final
 from spanwire.bridges.model.definition import Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
 from spanwire.bridges.ports import MessageSource, MessageTarget, RefusingProvider
-from spanwire.bridges.providers.mqtt.connection import SHARED, MqttConnection, address_of
+from spanwire.bridges.providers.mqtt.connection import (
+    FOREVER,
+    NO_SESSION,
+    SHARED,
+    WINDOW_S,
+    MqttConnection,
+    address_of,
+)
 from spanwire.bridges.providers.mqtt.parties import MqttSource, MqttTarget
+from spanwire.bridges.providers.window import Window
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 
@@ -58,7 +66,8 @@ class MqttProvider(RefusingProvider):
 
     async def open_source(self, source: Source, credit: int) -> MessageSource:
         """Connect and subscribe."""
-        connection = MqttConnection(source.factory, source.client_id, source.subscription is not None, credit)
+        session_s = WINDOW_S if source.subscription is None else FOREVER
+        connection = MqttConnection(source.factory, source.client_id, session_s, Window(credit))
         await connection.open()
         try:
             await connection.subscribe_to(source.destination.name)
@@ -69,7 +78,7 @@ class MqttProvider(RefusingProvider):
 
     async def open_target(self, target: Target) -> MessageTarget:
         """Connect."""
-        connection = MqttConnection(target.factory, None, False, TARGET_CREDIT)
+        connection = MqttConnection(target.factory, None, NO_SESSION, Window(TARGET_CREDIT))
         await connection.open()
         return MqttTarget(connection, target)
 

@@ -1,0 +1,72 @@
+"""The number of messages that a broker may send ahead of acknowledgements, by the sizes of the messages so far.
+
+A broker counts messages, and the answers that a bridge waits for stand behind messages already sent. So a credit of
+1,000 would let 1,000 messages of 100 MiB into memory. A message without room is not kept: it stays unacknowledged at
+the broker. The source then takes what it holds, and asks for the rest again with a smaller window.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.bridges.providers.inbox import MAX_OCTETS
+
+AIM: Final = MAX_OCTETS // 2  # octets of a full window by the mean size; a batch of a bridge is full at half of that
+SAMPLES: Final = 4  # windows of messages before a larger window opens, because the broker sends messages again for it
+
+
+class Window:
+    """Counts the messages of one source without an acknowledgement.
+
+    A closed window keeps no further message. The next window opens when the source holds no message any more, so
+    messages stay in order, and no message is received twice.
+    """
+
+    def __init__(self, credit: int) -> None:
+        """Open the first window, which is as large as the credit of the bridge."""
+        self.size = credit
+        self.held = 0  # kept messages without an acknowledgement
+        self.is_closed = False
+        self._credit: Final[int] = credit
+        self._overflowed = False
+        self._count = 0  # messages that have come in this window
+        self._octets = 0  # of these
+
+    def admit(self, octets: int, waiting: int) -> bool:
+        """Count a message. Returns False if the window is closed, or closes for want of room in memory.
+
+        ``waiting`` octets are in memory already. A message larger than the room is kept alone.
+        """
+        self._count += 1
+        self._octets += octets
+        if not self.is_closed and waiting and waiting + octets > MAX_OCTETS:
+            self.is_closed = self._overflowed = True
+        if self.is_closed:
+            return False
+        self.held += 1
+        return True
+
+    def acknowledge(self, count: int) -> None:
+        """Count acknowledged messages. Closes the window if a window of twice the size has room in memory."""
+        self.held -= count
+        if self._count >= SAMPLES * self.size and self._fitting() >= 2 * self.size:
+            self.is_closed = True
+
+    def is_exhausted(self, waiting: int) -> bool:
+        """Return True if no message comes before an acknowledgement; ``waiting`` messages have come and are untaken."""
+        return not waiting and self.held > 0 and (self.is_closed or self.held >= self.size)
+
+    def is_due(self) -> bool:
+        """Return True if the next window can open."""
+        return self.is_closed and not self.held
+
+    def open_next(self) -> int:
+        """Open the next window. Returns its size in messages."""
+        fitting = self._fitting()
+        self.size = max(1, min(fitting, self.size // 2)) if self._overflowed else fitting
+        self.is_closed = self._overflowed = False
+        self.held = self._count = self._octets = 0
+        return self.size
+
+    def _fitting(self) -> int:
+        return max(1, min(self._credit, AIM * self._count // max(1, self._octets)))
