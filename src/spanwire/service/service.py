@@ -158,6 +158,7 @@ class BrokerService:
             await self._standby.enter(opening, self._finished)
             with self._standby.starting():
                 broker = self._open_broker()
+            self._bridges.read_paused(broker)
             turn = self._begin_turns(broker)
             await self._open_control(broker)
             self._standby.watch()

@@ -122,11 +122,11 @@ class BridgeChildProcess:
     def start(self, connectors: Iterable[TransportConnector], context: BrokerContext | None = None) -> None:
         """Start the child; without a connector log which bridges do not start, and start those that need none.
 
-        The broker of ``context`` follows messages through the bridges.
+        The broker of ``context`` follows messages through the bridges. Raises `ConfigurationError` as `read_paused`.
         """
         if context is not None:
             context.step_source = self
-        self._paused.read()
+        self.read_paused()
         self._url = own_address(connectors)
         able = self._able()
         left = [one.name for one in self._definitions if one not in able]
@@ -138,6 +138,10 @@ class BridgeChildProcess:
             self._supervise()
         if self._deployments is not None:
             self._deploying = asyncio.get_running_loop().create_task(self._deployments.watch())
+
+    def read_paused(self) -> None:
+        """Read the names of paused bridges. Raises `ConfigurationError` for a file of a newer Spanwire."""
+        self._paused.read()
 
     def _supervise(self) -> None:
         self._is_expected = True  # rows of this turn say so

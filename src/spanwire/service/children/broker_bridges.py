@@ -70,6 +70,17 @@ class BrokerBridges:
             definitions, self._directory, code=self._code, deployment=deployment, tracing=configuration.tracing
         )
 
+    def read_paused(self, broker: Broker) -> None:
+        """Read the names of paused bridges, before any client is let in.
+
+        Raises:
+            ConfigurationError: a newer Spanwire has written the names.
+        """
+        if self._child is None and broker.assembly.added_bridges.values:
+            self._child = self._new_child(None)
+        if self._child is not None:
+            self._child.read_paused()
+
     async def start(self, connectors: Sequence[TransportConnector], broker: Broker) -> None:
         """Start all bridges, with those that an operator created in earlier runs of the broker."""
         self._connectors = list(connectors)

@@ -26,14 +26,15 @@ class PausedBridges:
     def __init__(self, directory: Path | None) -> None:
         self._path: Final = None if directory is None else directory / FILE_NAME
         self.names: frozenset[str] = frozenset()
+        self._is_read = False
 
     def read(self) -> None:
-        """Read the file. A damaged file pauses no bridge, and is reported in the log.
+        """Read the file, once. A damaged file pauses no bridge, and is reported in the log.
 
         Raises:
             ConfigurationError: a newer Spanwire has written the file.
         """
-        if self._path is None:
+        if self._path is None or self._is_read:
             return
         try:
             with self._path.open("rb") as file:
@@ -41,9 +42,10 @@ class PausedBridges:
             _check(self._path, record.get(FORMAT_KEY, FORMAT))
             self.names = frozenset(name for name in record[KEY] if isinstance(name, str))
         except FileNotFoundError:
-            return
+            pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             logger.warning("%s cannot be read, so no bridge is paused: %s", self._path, error)
+        self._is_read = True
 
     def change(self, names: Iterable[str], is_paused: bool) -> None:
         """Add or remove names, and write the file. Raises `OSError` if the disk refuses."""

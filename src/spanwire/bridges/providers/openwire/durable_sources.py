@@ -25,25 +25,30 @@ Pool = dict[Key, "SharedConnection"]
 
 
 class SharedConnection:
-    """A connection that its last user closes."""
+    """A connection that its last user closes. Users who come while it opens wait for the one attempt together."""
 
     def __init__(self, pool: Pool, key: Key) -> None:
         self._pool: Final[Pool] = pool
         self._key: Final[Key] = key
-        self._connection: Connection | None = None
+        self._opening: asyncio.Task[Connection] | None = None  # the last attempt
+        self._closing: asyncio.Task[None] | None = None  # of the connection before
         self._users = 0
-        self._lock: Final = asyncio.Lock()  # one opens or closes, and others wait
 
     @property
     def is_lost(self) -> bool:
         """True after the loss of the connection; the next user needs another one."""
-        if self._connection is None:
+        if self._opening is None or not self._opening.done() or self._has_failed:
             return False
         try:
-            self._connection.shared.check()
+            self._opening.result().shared.check()
         except JmsError:
             return True
         return False
+
+    @property
+    def _has_failed(self) -> bool:
+        opening = self._opening
+        return opening is not None and opening.done() and (opening.cancelled() or opening.exception() is not None)
 
     async def opened(self) -> Connection:
         """Count a user, and return the open connection.
@@ -52,24 +57,35 @@ class SharedConnection:
             JmsError: the broker is not reachable, or refuses. The user counts until `release` all the same.
         """
         self._users += 1
-        async with self._lock:
-            if self._connection is None:
-                self._connection = await connect(*self._key)
-            return self._connection
+        if self._opening is None or self._has_failed:
+            self._opening = asyncio.create_task(self._open())
+        return await asyncio.shield(self._opening)  # a cancelled user leaves the attempt to the others
+
+    async def _open(self) -> Connection:
+        """Connect after the end of the connection before: the broker accepts the client id once."""
+        if self._closing is not None:
+            await asyncio.wait((self._closing,))
+        return await connect(*self._key)
 
     async def release(self) -> None:
-        """End the use. A user who comes while the last one leaves waits for the end of the connection."""
+        """End the use. The last user closes the connection."""
         self._users -= 1
         if self._users > 0:
             return
-        async with self._lock:
-            if self._users > 0:
-                return
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                await close(connection)
-            if self._users == 0 and self._pool.get(self._key) is self:
-                del self._pool[self._key]
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            self._closing = asyncio.create_task(_close(opening, self._closing))
+            await asyncio.shield(self._closing)
+        if self._users == 0 and self._pool.get(self._key) is self:
+            del self._pool[self._key]
+
+
+async def _close(opening: asyncio.Task[Connection], before: asyncio.Task[None] | None) -> None:
+    """Give an attempt up, or close its connection, after the end of the connection before."""
+    opening.cancel()
+    await asyncio.wait((opening,) if before is None else (opening, before))
+    if not opening.cancelled() and opening.exception() is None:
+        await close(opening.result())
 
 
 _POOLS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Pool]] = WeakKeyDictionary()
