@@ -55,6 +55,13 @@ class KafkaProcess:
         return f"127.0.0.1:{self._port}"
 
     @property
+    def pid(self) -> int:
+        """Its process. Raises `RuntimeError` after `kill`."""
+        if self._process is None:
+            raise RuntimeError("no Kafka is running")
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """False after `kill`."""
         return self._process is not None

@@ -23,14 +23,14 @@ class KafkaClient:
     def __init__(self, servers: str) -> None:
         self._servers: Final = servers
 
-    def create(self, topic: str) -> None:
-        """Create a topic with one partition."""
+    def create(self, topic: str, partitions: int = 1) -> None:
+        """Create a topic."""
 
         async def call() -> None:
             admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)
             await admin.start()
             try:
-                await admin.create_topics([NewTopic(topic, 1, 1)])
+                await admin.create_topics([NewTopic(topic, partitions, 1)])
             finally:
                 await admin.close()
 

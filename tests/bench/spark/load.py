@@ -2,7 +2,7 @@
 
 | section | what | must |
 |---|---|---|
-| parquet | a queue of a million into files; in turn Spark's rate source, and a consumer without Spark | 100,000/s |
+| parquet | a queue of a million into files; beside Spark's sources of rows and of Kafka, and a consumer | 100,000/s |
 | queue | from queue to queue, once and only once, in batches of 20,000; in turn stomp.py in foreachBatch | 50,000/s |
 | classic | a queue of ActiveMQ Classic into files; in turn a plain consumer in Java | 20,000/s, or 0.8 times Java |
 | latency | a batch of one row over one partition, median; beside Spark's rate source | 100 ms, or 40 more |
@@ -14,7 +14,8 @@
 
 Messages of 1 KiB with three properties lie persistent in queues of a Spanwire in a process of its own; everything
 shares this machine's cores, and a small stream that is not counted pays for the start of Spark's machinery. Every
-message is looked for where it must have come to. The figures go to ``--output`` in JSON and Markdown.
+message is looked for where it must have come to. The figures go to ``--output`` in JSON and Markdown. For Kafka,
+SPANWIRE_SPARK_JARS names a folder with the folders ``kafka`` (jars of Spark's source) and ``kafka-server``.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ from spanwire.pipeline.session import local_session
 from tests.bench.brokers.activemq import Broker, classic, spanwire
 from tests.bench.reports.origin import ROOT, commit
 from tests.bench.spark import classic as java
-from tests.bench.spark import clusters, pipeline_run, runs
+from tests.bench.spark import clusters, kafka, pipeline_run, runs
 from tests.bench.spark.processes import PartsOfRun, cpu_seconds
 from tests.bench.spark.runs import Run
+from tests.support.kafka import JARS, KafkaProcess
 from tests.support.peers import missing
 from tests.support.spark_cluster import SparkCluster
 
@@ -123,7 +125,10 @@ class Bench:
 
     def on_spark(self, sections: list[str]) -> None:
         """All that share one session."""
-        with local_session("bench", 2, {"spark.sql.warehouse.dir": str(self._folder / "warehouse")}) as spark:
+        settings = {"spark.sql.warehouse.dir": str(self._folder / "warehouse")}
+        if jars := kafka.jars()[0]:
+            settings["spark.jars"] = ",".join(map(str, jars))
+        with local_session("bench", 2, settings) as spark:
             spark.sparkContext.setLogLevel("FATAL")  # the others' queries end in the middle of a batch
             runs.fill(self._url, "WARM", WARM_UP, SIZE)
             folder = self._new_folder()
@@ -135,6 +140,7 @@ class Bench:
                 runs.to_queue(frame, self._url, "WARMED", folder)
             if "parquet" in sections:
                 self._parquet(spark)
+                self._kafka(spark)
             if "queue" in sections:
                 self._queue(spark)
             if "classic" in sections:
@@ -162,6 +168,23 @@ class Bench:
         self._report.rates("queue into Parquet", ours, PARQUET_FLOOR)
         self._report.rates("Spark's rate source into Parquet", rate)
         self._report.rates("a consumer loop into Parquet, without Spark", loop)
+
+    def _kafka(self, spark: SparkSession) -> None:
+        name = "a topic of Kafka into Parquet"
+        jars, server_jars = kafka.jars()
+        if not jars:
+            self._report.add(name, "not measured", remark=f"{JARS} names no folder with the jars")
+            return
+        count, found = self._given.count, []
+        with KafkaProcess(server_jars, self._folder / "kafka") as server:
+            for number in range(self._given.rounds):
+                topic, folder = f"BENCH.{number}", self._new_folder()
+                kafka.fill(spark, server.servers, topic, count, self._given.size)
+                frame = kafka.source(spark, server.servers, topic)
+                found.append(self._timed(count, partial(runs.to_parquet, frame, folder), server.pid))
+                runs.check_files(spark, folder, count)
+                self._clear(folder)
+        self._report.rates(name, found)
 
     def _queue(self, spark: SparkSession) -> None:
         count, size = self._given.count, self._given.size
@@ -320,15 +343,15 @@ class Bench:
         remark = f"spanwire {' '.join(SIMULATE)}"
         self._report.add("a million brokers simulated", f"{seconds:.0f} s", f"{SIMULATE_CEILING_S} s", is_met, remark)
 
-    def _timed(self, rows: int, work: Callable[[], float | None]) -> Run:
-        mine, broker, started = cpu_seconds(os.getpid()), self._broker.cpu_seconds(), time.monotonic()
-        with PartsOfRun(os.getpid()) as parts:
+    def _timed(self, rows: int, work: Callable[[], float | None], broker: int = 0) -> Run:
+        """Run something; ``broker`` is the process whose CPU is told apart, by default the one that is measured."""
+        pid = broker or self._broker.pid
+        mine, its, started = cpu_seconds(os.getpid()), cpu_seconds(pid), time.monotonic()
+        with PartsOfRun(os.getpid(), {self._broker.pid, pid}) as parts:
             steady = work() or 0.0
         seconds = time.monotonic() - started
-        broker_cpu = self._broker.cpu_seconds() - broker
-        return Run(
-            rows, seconds, broker_cpu, cpu_seconds(os.getpid()) - mine - broker_cpu, steady, dict(parts.seconds())
-        )
+        its = cpu_seconds(pid) - its
+        return Run(rows, seconds, its, cpu_seconds(os.getpid()) - mine - its, steady, dict(parts.seconds()))
 
     def _new_folder(self) -> Path:
         self._number += 1

@@ -8,6 +8,7 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 END_S = 600.0  # for a collection of a large heap on a busy machine
@@ -116,15 +117,17 @@ class PartsOfRun:
     A thread looks at all processes below ``root`` a few times a second, as Spark ends those that it no longer needs.
     """
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, apart: Collection[int] = ()) -> None:
+        """``apart`` are processes below ``root`` that are no part of the run, as a broker in Java."""
         self._root = root
+        self._apart = apart
         self._first: dict[tuple[int, str], float] = {}
         self._last: dict[tuple[int, str], float] = {}
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="parts", daemon=True)
 
     def __enter__(self) -> PartsOfRun:
-        self._first = parts_so_far(self._root)
+        self._first = parts_so_far(self._root, self._apart)
         self._last = dict(self._first)
         self._thread.start()
         return self
@@ -132,7 +135,7 @@ class PartsOfRun:
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
         self._thread.join()
-        self._last |= parts_so_far(self._root)
+        self._last |= parts_so_far(self._root, self._apart)
 
     def seconds(self) -> dict[str, float]:
         """Processor seconds of each part between the beginning and the end."""
@@ -143,13 +146,13 @@ class PartsOfRun:
 
     def _look(self) -> None:
         while not self._is_over.wait(PARTS_S):
-            self._last |= parts_so_far(self._root)
+            self._last |= parts_so_far(self._root, self._apart)
 
 
-def parts_so_far(root: int) -> dict[tuple[int, str], float]:
+def parts_so_far(root: int, apart: Collection[int] = ()) -> dict[tuple[int, str], float]:
     """User and system time so far of each process below ``root`` that is a part of a run; Java's by its threads."""
     found: dict[tuple[int, str], float] = {}
-    for pid in family_of(root):
+    for pid in family_of(root).keys() - apart:
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
             part = next((part for word, part in PYTHON_PARTS.items() if word in words), "")
