@@ -332,7 +332,6 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "nothing is deployed: %s": "deploy-directory-unusable",
     },
     "service.children.paused_bridges": {
-        "%s cannot be read, so no bridge is paused: %s": "paused-bridges-unreadable",
     },
     "service.children.supervision": {
         "%s has ended: %s; it is started again in %g s, then after growing pauses without a further line":

@@ -82,6 +82,12 @@ def test_what_a_newer_spanwire_has_written_is_refused(tmp_path: Path) -> None:
         StagingDirectory(tmp_path / "staging", source)
 
 
+@pytest.mark.parametrize("version", ["2", 0, -1, 1.0, True, None])
+def test_a_format_that_is_no_number_is_called_damaged(version: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"the checkpoint is damaged, because '.*' is no format"):
+        segment_of({SEGMENT: 1, KEY: version})
+
+
 @pytest.mark.parametrize("number", range(1, FORMAT + 1))
 def test_the_note_of_a_replay_of_each_format_is_read(number: int) -> None:
     state = CHECKPOINTS / f"replay-format-{number}"

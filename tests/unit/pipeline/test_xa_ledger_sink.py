@@ -289,6 +289,13 @@ def test_a_strange_message_in_the_ledger_queue_is_no_entry(text: str | None) -> 
         entry_of(text)
 
 
+def test_an_entry_of_a_newer_spanwire_is_refused_in_one_line() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        entry_of('{"format": 2, "batch": 1, "branches": [], "target": "", "runs": []}')
+    assert "the entry in the query's ledger queue has the format '2' of a newer Spanwire" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
 @settings(max_examples=50)
 @given(st.text(max_size=50), st.integers(0, 2**63 - 1), st.integers(0, MAX_PARTS))
 def test_a_branch_tells_its_query_and_batch_and_an_entry_survives_its_message(

@@ -18,7 +18,7 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.service.children.bridge_process import BridgeChildProcess, own_address
-from spanwire.service.children.paused_bridges import FILE_NAME, PausedBridges
+from spanwire.service.children.paused_bridges import FILE_NAME
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectorSettings
 from spanwire.transports.connector import TransportConnector
@@ -364,14 +364,3 @@ def test_paused_bridges_are_remembered(tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     assert json.loads((tmp_path / FILE_NAME).read_text()) == {"format": 1, "paused": []}
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"paused": 1}'])
-def test_a_damaged_file_of_paused_bridges_pauses_nothing(
-    content: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / FILE_NAME).write_text(content)
-    paused = PausedBridges(tmp_path)
-    paused.read()
-    assert paused.names == frozenset()
-    assert "so no bridge is paused" in caplog.text

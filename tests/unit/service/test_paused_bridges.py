@@ -33,9 +33,23 @@ def test_names_of_a_newer_spanwire_are_refused_in_one_line_and_left_alone(tmp_pa
     assert (tmp_path / FILE_NAME).read_text("utf-8") == text
 
 
-def test_a_damaged_file_pauses_no_bridge_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / FILE_NAME).write_text("[1]", "utf-8")
+@pytest.mark.parametrize("content", ["[1]", '{"paused": 1}', '{"paused": ["a", 1]}', '{"format": "1", "paused": []}'])
+def test_a_damaged_file_is_refused_in_one_line_and_left_alone(content: str, tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text(content, "utf-8")
+    with pytest.raises(ConfigurationError) as refused:
+        PausedBridges(tmp_path).read()
+    assert str(refused.value) == (
+        f"{tmp_path / FILE_NAME} cannot be read: it is damaged; restore it, or move it away; then no bridge stays "
+        "paused"
+    )
+    assert (tmp_path / FILE_NAME).read_text("utf-8") == content
+
+
+def test_a_file_that_was_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
     paused = PausedBridges(tmp_path)
-    paused.read()
-    assert paused.names == frozenset()
-    assert "cannot be read, so no bridge is paused" in caplog.text
+    paused.change(["a", "b"], True)
+    whole = (tmp_path / FILE_NAME).read_bytes()
+    for length in range(len(whole)):
+        (tmp_path / FILE_NAME).write_bytes(whole[:length])
+        with pytest.raises(ConfigurationError, match="it is damaged"):
+            PausedBridges(tmp_path).read()

@@ -1,15 +1,18 @@
 """The state of a route on the disk: one SQLite database for each route.
 
-SQLite keeps the changes of a batch together, and syncs them before it returns.
+SQLite keeps the changes of a batch together, and syncs them before it returns. A new database gets its name when its
+tables are on the disk, so an empty file under the name is damaged.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -29,6 +32,7 @@ from spanwire.model.text import escaped
 FORMAT: Final = 2  # PRAGMA user_version
 WITHOUT_STEPS: Final = 1  # the format before the table of steps; its numbers were those of the route then
 SUFFIX: Final = ".routestate"
+NEW_SUFFIX: Final = ".new"  # of a database without all of its tables
 PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 PRIVATE: Final = 0o700
 TABLES: Final = """
@@ -43,6 +47,7 @@ INSERT INTO steps SELECT DISTINCT step, 'step ' || step FROM (SELECT step FROM g
 WHERE step NOT IN (SELECT number FROM steps)
 """
 GATHERED: Final = "SELECT name, count(*) FROM gathered JOIN steps ON step = number GROUP BY name ORDER BY name"
+ORPHANS: Final = "SELECT count(*) FROM gathered WHERE step IS NULL OR step NOT IN (SELECT number FROM steps)"
 
 Answer = TypeVar("Answer")
 
@@ -88,29 +93,36 @@ class RouteStore:
         try:
             return await asyncio.shield(asyncio.to_thread(work))  # a cancelled call ends before the database is closed
         except sqlite3.OperationalError as error:
-            reason = "another process runs this route" if "locked" in str(error) else str(error)
+            reason = "another process runs this route" if "locked" in str(error) else escaped(str(error))
             raise StoreError(f"{self.path}: {reason}") from None
         except (sqlite3.Error, MessageFormatError, OSError) as error:
-            raise StoreError(f"{self.path}: {error}") from None
+            raise StoreError(f"{self.path}: {escaped(str(error))}") from None
+        except (
+            KeyError,
+            UnicodeDecodeError,
+        ):  # a step of no number, and an error of SQLite with a name that is no text
+            raise self._damaged("its tables do not fit together") from None
 
     def _open(self) -> None:
         self.path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-        database = sqlite3.connect(self.path, timeout=0.0, isolation_level=None, check_same_thread=False)
+        if not self.path.exists():
+            self._create()
+        database = _locked(self.path)
         try:
-            database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            database.execute("PRAGMA synchronous = FULL")
-            database.execute("BEGIN EXCLUSIVE")
             (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                for statement in TABLES.strip().split(";\n"):
-                    database.execute(statement)
-            if version in (0, WITHOUT_STEPS):
+            if version > FORMAT:
+                raise StoreError(
+                    f"{self.path} has the format {version} of a newer Spanwire, and this one reads up to {FORMAT}: use "
+                    "the newer one"
+                )
+            (fault,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+            if version < WITHOUT_STEPS or fault != "ok":
+                raise self._damaged("its format is missing" if fault == "ok" else escaped(str(fault)))
+            if version == WITHOUT_STEPS:
                 database.execute(STEPS)
                 database.executemany("INSERT INTO steps VALUES (?, ?)", self._steps.items())
                 database.execute(UNNAMED)
                 database.execute(f"PRAGMA user_version = {FORMAT}")
-            elif version != FORMAT:
-                raise StoreError(f"{self.path}: its format {version} is that of a later version of Spanwire")
             self._take_steps(database)
             database.execute("COMMIT")
         except BaseException:
@@ -118,11 +130,40 @@ class RouteStore:
             raise
         self._database = database
 
+    def _create(self) -> None:
+        """Make a database with all tables under another name, and give it its name.
+
+        A second process finds the lock taken, or the same file.
+        """
+        new = self.path.with_name(self.path.name + NEW_SUFFIX)
+        with closing(_locked(new)) as database:
+            if database.execute("PRAGMA user_version").fetchone() == (0,):
+                for statement in f"{TABLES.strip()}\n{STEPS}".split(";\n"):
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {FORMAT}")
+            database.execute("COMMIT")
+        with suppress(FileNotFoundError):  # another process was faster
+            new.unlink() if self.path.exists() else new.rename(self.path)
+        directory = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def _damaged(self, reason: str) -> StoreError:
+        return StoreError(
+            f"{self.path} is damaged: {reason}; restore it, or move it away, which gives up the messages in groups of "
+            f"the route {self._route} and its known keys"
+        )
+
     def _take_steps(self, database: sqlite3.Connection) -> None:
         """Give each step a number in the database.
 
         Raises `StoreError` for gathered messages of another step.
         """
+        (orphans,) = database.execute(ORPHANS).fetchone()
+        if orphans:
+            raise self._damaged(f"{orphans} messages wait in groups of no step")
         for name, count in database.execute(GATHERED):
             if name not in self._steps.values():
                 raise StoreError(
@@ -146,12 +187,21 @@ class RouteStore:
         for step, key, first_ms, content in database.execute(
             "SELECT step, key, first_ms, message FROM gathered ORDER BY rowid"
         ):
+            self._check(isinstance(key, str) and isinstance(first_ms, int) and isinstance(content, bytes))
             state.apply(Gathered(own[step], key, first_ms, decode_message(content)))
         for step, key in database.execute("SELECT step, key FROM keys ORDER BY rowid"):
+            self._check(isinstance(key, str))
             if step in own:  # keys of a step that is gone wait for its return
                 state.apply(KeySeen(own[step], key))
-        state.remember([row[0] for row in database.execute("SELECT id FROM recent ORDER BY rowid")])
+        recent = [row[0] for row in database.execute("SELECT id FROM recent ORDER BY rowid")]
+        self._check(all(isinstance(one, str) for one in recent))
+        state.remember(recent)
         return state
+
+    def _check(self, is_right: bool) -> None:
+        """Raise `StoreError` for a value of another type than its column's."""
+        if not is_right:
+            raise self._damaged("a value is of another type")
 
     def _store(self, changes: Changes) -> None:
         database = self._open_database
@@ -176,6 +226,19 @@ class RouteStore:
             if database.in_transaction:
                 database.execute("ROLLBACK")
             raise
+
+
+def _locked(path: Path) -> sqlite3.Connection:
+    """Open a database in a transaction that keeps other processes out until the connection is closed."""
+    database = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
+    try:
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("BEGIN EXCLUSIVE")
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 async def refuse_left_state(directory: Path | None, name: str) -> None:

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.storage.state_format import FORMAT, KEY, check_format
+from spanwire.pipeline.storage.state_format import DAMAGED, FORMAT, KEY, check_format
 
 RUN_DIGITS: Final = 12  # hexadecimal digits of the name of a run
 NOTE: Final = "replay.json"  # in the state
 SINK_PREFIX: Final = "replay-"  # before the run, in the name of the sink at the broker
-DAMAGED: Final = (OSError, ValueError, TypeError, OverflowError, RecursionError)  # what such a file can cause
 
 
 class ReplayNote:
@@ -87,7 +86,7 @@ def read_note(path: Path) -> ReplayNote | None:
         note.removed = int(fields["removed"])
         if not 0 <= note.sent <= note.until <= note.total:
             raise ValueError
-    except (*DAMAGED, KeyError, AttributeError):
+    except DAMAGED:
         raise ConfigurationError(
             f"{path} is damaged, or of an earlier version; delete {path.parent} to begin anew"
         ) from None
@@ -107,9 +106,12 @@ def read_targets(state: Path) -> list[str]:
     """
     path = state / "targets.json"
     try:
-        return [str(name) for name in json.loads(path.read_text(encoding="utf-8"))]
+        names = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError
     except DAMAGED:
         raise ConfigurationError(f"{path}, which names the destinations of the replay, is missing or damaged") from None
+    return names
 
 
 def write_starts(state: Path, starts: list[tuple[int, str]]) -> None:
@@ -125,9 +127,15 @@ def read_starts(state: Path) -> list[tuple[int, str]]:
     """
     path = state / "portions.json"
     try:
-        return [(int(first), str(name)) for first, name in json.loads(path.read_text(encoding="utf-8"))]
+        starts = [(first, name) for first, name in json.loads(path.read_text(encoding="utf-8"))]
+        numbers = [first for first, _ in starts]
+        if not all(type(first) is int and type(name) is str for first, name in starts):
+            raise ValueError
+        if numbers[:1] not in ([], [0]) or numbers != sorted(set(numbers)):
+            raise ValueError
     except DAMAGED:
         raise ConfigurationError(f"{path}, which names the portions of the replay, is missing or damaged") from None
+    return starts
 
 
 def write_whole(path: Path, content: object) -> None:

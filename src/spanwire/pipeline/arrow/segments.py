@@ -27,7 +27,7 @@ import pyarrow as pa
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.arrow.schema import arrow_schema
 from spanwire.pipeline.columns.column_decoder import source_key
-from spanwire.pipeline.storage.state_format import FORMAT, KEY, check_format
+from spanwire.pipeline.storage.state_format import DAMAGED, FORMAT, KEY, check_format
 
 LOCK_TIMEOUT_S: Final = 15.0  # seconds; the reader of a killed driver ends within its receive timeout
 LOCK_PAUSE_S: Final = 0.1
@@ -123,14 +123,15 @@ class StagingDirectory:
     def _check_source(self, source: dict[str, str]) -> None:
         note = self.path / "source.json"
         try:
-            recorded = json.loads(note.read_text(encoding="utf-8"))
+            recorded = dict(json.loads(note.read_text(encoding="utf-8")).items())
         except FileNotFoundError:
             temporary = self.path / ".source.tmp"
             temporary.write_text(json.dumps({KEY: FORMAT, **source}), encoding="utf-8")
+            sync(temporary)
             temporary.rename(note)
             sync(self.path)
             return
-        except ValueError:
+        except DAMAGED:
             raise ConfigurationError(
                 f"spanwire: {note} is damaged; it names the source of the staged messages"
             ) from None

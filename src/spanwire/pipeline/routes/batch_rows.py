@@ -36,6 +36,7 @@ from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.pipeline.arrow.segments import sync
 from spanwire.pipeline.parquet import PARQUET, with_parquet_options
+from spanwire.pipeline.storage.state_format import DAMAGED
 
 NAME: Final = re.compile(r"(.+)-(\d{10,})")
 TEMPORARY: Final = ".tmp"
@@ -116,8 +117,8 @@ class BatchRows:
     def _columns(self, directory: Path, now: StructType) -> StructType:
         """Return the columns of the kept rows, after a comparison with the present columns."""
         try:
-            columns = StructType.fromJson(json.loads((directory / COLUMNS).read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError):
+            columns = kept_columns(directory)
+        except (*DAMAGED, AssertionError, PySparkException):
             raise ConfigurationError(
                 f"spanwire: {directory} is damaged; it has rows of batch {self._batch} that some endpoints may have "
                 "committed. Delete it if none has"
@@ -163,6 +164,11 @@ class BatchRows:
             return  # another run of the route was first; both use its rows
         for directory in (self._batch_directory, self._batches, self._batches.parent):
             sync(directory)
+
+
+def kept_columns(directory: Path) -> StructType:
+    """Return the names and types of kept rows. A damaged file raises any error of the JSON or of Spark's types."""
+    return StructType.fromJson(json.loads((directory / COLUMNS).read_text(encoding="utf-8")))
 
 
 def unstorable_column(columns: StructType) -> str | None:

@@ -19,7 +19,7 @@ from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.storage.location import local_path, parse
-from spanwire.pipeline.storage.state_format import FORMAT, KEY, check_format
+from spanwire.pipeline.storage.state_format import DAMAGED, FORMAT, KEY, check_format
 from spanwire.routes.model import BROKER, Route
 
 RUN_DIGITS: Final = 12  # hexadecimal digits of the name of a run
@@ -46,15 +46,18 @@ class RouteState:
             OSError: ``route.json`` cannot be written.
         """
         try:
-            record = json.loads(self.note.read_text(encoding="utf-8"))
-            run, first = str(record["run"]), str(record.get("query", query))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            record = _record(self.note)
+        except DAMAGED:
             raise ConfigurationError(
                 f"spanwire: {self.note} is damaged or missing; it names the run of the route"
             ) from None
         if "query" not in record:
             write_note(self.note, {**record, "query": query})
-        return run if query == first else sha256(query.encode()).hexdigest()[:RUN_DIGITS]
+        return (
+            str(record["run"])
+            if query == record.get("query", query)
+            else sha256(query.encode()).hexdigest()[:RUN_DIGITS]
+        )
 
     def first_batch(self, ledger: str, batch: int) -> int:
         """Return the first batch of a ledger; the present batch for a new ledger.
@@ -67,8 +70,10 @@ class RouteState:
         """
         try:
             text = self.ledgers.read_text(encoding="utf-8") if self.ledgers.exists() else "{}"
-            ledgers = {str(name): int(first) for name, first in json.loads(text).items()}
-        except (ValueError, TypeError, AttributeError):
+            ledgers: dict[str, int] = dict(json.loads(text).items())
+            if not all(type(first) is int for first in ledgers.values()):
+                raise ValueError
+        except DAMAGED:
             raise ConfigurationError(
                 f"spanwire: {self.ledgers} is damaged; it has the first batches of ledgers. Delete it if no "
                 "broker was replaced"
@@ -123,22 +128,29 @@ def open_state(states: Path, route: Route) -> RouteState:
     try:
         states.mkdir(parents=True, exist_ok=True, mode=0o700)
         if note.exists():
-            record: dict[str, object] = json.loads(note.read_text(encoding="utf-8"))
+            record = _record(note)
         else:
             record = {KEY: FORMAT, "source": source, "run": uuid.uuid4().hex[:RUN_DIGITS]}
             write_note(note, record)
-        recorded, _ = str(record["source"]), str(record["run"])
     except OSError as error:
         raise route.location.error(f"the state of the route in {states}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except DAMAGED:
         raise route.location.error(
             f"{note} is damaged; it names the source of the state; choose another --state"
         ) from None
     check_format(record, f"the state of the route in {states}")
-    if recorded != source:
+    if record["source"] != source:
         raise route.location.error(
-            f"the state in {states} belongs to the source {recorded!r}, not {source!r}; choose another --state"
+            f"the state in {states} belongs to the source {record['source']!r}, not {source!r}; choose another --state"
         )
     return RouteState(
         note, str(states / "checkpoint"), str(states / "staging"), states / "ledgers.json", states / "batches"
     )
+
+
+def _record(note: Path) -> dict[str, object]:
+    """Return the content of a note. Raises an error of `DAMAGED`."""
+    record: dict[str, object] = json.loads(note.read_text(encoding="utf-8"))
+    if not all(isinstance(text, str) for text in (record["source"], record["run"], record.get("query", ""))):
+        raise ValueError
+    return record

@@ -32,6 +32,7 @@ from spanwire.client.branch_recovery import divide
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.sink.batch_sink import NO_BRANCH, Batch, BatchSink, StagedPart, check_first
+from spanwire.pipeline.storage.state_format import DAMAGED, check_format
 
 MAX_RUNS: Final = 32  # runs in the ledger; processes of older runs have certainly ended
 MAX_PARTS: Final = 4096  # branches of one batch; their names make a message of 400 KiB
@@ -64,12 +65,13 @@ def entry_of(text: str | None) -> Entry:
     """Return the entry in a body.
 
     Raises:
-        ConfigurationError: the body is no entry.
+        ConfigurationError: the body is no entry, or that of a newer version.
     """
     try:
         fields = json.loads(text or "")
+        check_format(fields, "the entry in the query's ledger queue")
         return Entry(int(fields["batch"]), tuple(fields["branches"]), str(fields["target"]), tuple(fields["runs"]))
-    except (ValueError, KeyError, TypeError):
+    except DAMAGED:
         raise ConfigurationError(
             "spanwire: the message in the query's ledger queue is no ledger entry; another program has sent it"
         ) from None

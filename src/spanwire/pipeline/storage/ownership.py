@@ -29,6 +29,7 @@ from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.storage.shared_files import SharedFiles, read_sealed, stem_of
+from spanwire.pipeline.storage.state_format import DAMAGED, check_format
 
 EPOCH: Final = r"\d{10}-[0-9a-f]{8}"
 CLAIM_NAME: Final = re.compile(rf"epoch-({EPOCH})\.owner")
@@ -115,7 +116,7 @@ def view_below(files: SharedFiles, epoch: str | None = None) -> tuple[View, dict
     Without ``epoch``, the newest record of all decides.
 
     Raises:
-        ConfigurationError: a record is damaged, or several queries keep replacing the record.
+        ConfigurationError: a record is damaged or of a newer version, or several queries keep replacing the record.
         SharedStorageError: the file system refuses.
     """
     for _ in range(MAX_LOOKS):
@@ -147,8 +148,23 @@ def view_in(files: SharedFiles, sizes: Mapping[str, int], epoch: str | None) -> 
     if not records:
         return View("", {}, {})
     newest = max(records)
-    content = read_sealed(files, records[newest])
-    assert isinstance(content, dict)
-    adopted = set(content["segments"])
+    source, adopted = _content(read_sealed(files, records[newest]), files.address(records[newest]))
     segments = {number: name for name, (number, owner) in indexes.items() if owner == newest or name in adopted}
-    return View(newest, content["source"], segments)
+    return View(newest, source, segments)
+
+
+def _content(record: object, where: str) -> tuple[dict[str, object], set[str]]:
+    """Return the source and the segments in a record, whose checksum holds.
+
+    Raises:
+        ConfigurationError: a newer version has written the record.
+    """
+    try:
+        assert isinstance(record, dict)
+        source = dict(record["source"].items())
+        check_format(source, where)
+        return source, set(record["segments"])
+    except (*DAMAGED, AssertionError):
+        raise ConfigurationError(
+            f"spanwire: {where} was written by a later version of Spanwire; use that one"
+        ) from None

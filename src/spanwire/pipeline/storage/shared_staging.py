@@ -12,7 +12,7 @@ import io
 import os
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -32,7 +32,6 @@ from spanwire.pipeline.storage.ownership import (
 )
 from spanwire.pipeline.storage.segment_blocks import SegmentSpool, StoredSegment
 from spanwire.pipeline.storage.shared_files import SharedFiles, SharedStorageError, seal
-from spanwire.pipeline.storage.state_format import check_format
 
 DATA: Final = ".arrow"
 SETTLED: Final = ".settled"
@@ -213,14 +212,12 @@ class SharedSegmentWriter:
         self._staging.write_segment(self._number, self._spool.content, index)
 
 
-def check_source(files: SharedFiles, recorded: object, source: dict[str, str]) -> None:
+def check_source(files: SharedFiles, recorded: Mapping[str, object], source: dict[str, str]) -> None:
     """Check that segments belong to a source.
 
     Raises:
         ConfigurationError: the segments belong to another source.
     """
-    assert isinstance(recorded, dict)
-    check_format(recorded, f"the stagingDirectory {files.address()}")
     for key, value in source.items():
         if recorded.get(key) != value:
             raise ConfigurationError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,8 +16,6 @@ KEY: Final = "paused"
 FORMAT_KEY: Final = "format"
 FORMAT: Final = 1  # of the file; without a number it is 1
 
-logger = logging.getLogger(__name__)
-
 
 class PausedBridges:
     """The names; without a directory the names last as long as the broker."""
@@ -29,10 +26,10 @@ class PausedBridges:
         self._is_read = False
 
     def read(self) -> None:
-        """Read the file, once. A damaged file pauses no bridge, and is reported in the log.
+        """Read the file, once.
 
         Raises:
-            ConfigurationError: a newer Spanwire has written the file.
+            ConfigurationError: the file is damaged, or a newer Spanwire has written it.
         """
         if self._path is None or self._is_read:
             return
@@ -40,11 +37,17 @@ class PausedBridges:
             with self._path.open("rb") as file:
                 record = json.loads(file.read(MAX_BYTES))
             _check(self._path, record.get(FORMAT_KEY, FORMAT))
-            self.names = frozenset(name for name in record[KEY] if isinstance(name, str))
+            names = record[KEY]
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise ValueError("the names are no list of texts")
         except FileNotFoundError:
-            pass
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            logger.warning("%s cannot be read, so no bridge is paused: %s", self._path, error)
+            names = []
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is damaged"
+            raise ConfigurationError(
+                f"{self._path} cannot be read: {reason}; restore it, or move it away; then no bridge stays paused"
+            ) from None
+        self.names = frozenset(names)
         self._is_read = True
 
     def change(self, names: Iterable[str], is_paused: bool) -> None:
@@ -66,7 +69,7 @@ class PausedBridges:
 
 
 def _check(path: Path, version: object) -> None:
-    if not isinstance(version, int) or version < FORMAT:
+    if type(version) is not int or version < 1:
         raise ValueError(f"{str(version)[:20]!r} is no format")
     if version > FORMAT:
         raise ConfigurationError(

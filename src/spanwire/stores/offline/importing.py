@@ -54,6 +54,7 @@ MAX_LINE_BYTES: Final = 256 * 1024 * 1024  # bytes; enough for the largest frame
 MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # bytes of one batch; bounds the memory
 MAX_SEQUENCE: Final = (1 << 62) - 1
 MAX_REDELIVERIES: Final = 0xFFFFFFFF
+MAX_TABLE_NUMBER: Final = 255  # of metadata, in any version
 # These name messages, links or tasks by numbers, which others have in a used store. Links and bridges of a broker are
 # its own.
 OF_NEW_STORES: Final = (MOVES, LEDGER_LINKS, LOST_MESSAGES, DRAINS, NETWORK_CONNECTORS, NETWORK_MEMBERS, BRIDGES)
@@ -295,7 +296,11 @@ class ImportReader:
     def _metadata(self, members: dict[str, object]) -> ImportedMetadata:
         key = self._bytes(members, "key")
         value = self._bytes(members, "value")
-        table = self._number(members, "table", min(TABLES), max(TABLES))
+        table = self._number(members, "table", 1, MAX_TABLE_NUMBER)
+        if table not in TABLES:
+            raise self._refusal(
+                f"the metadata record is of table {table}, this build reads up to {max(TABLES)}: use a newer Spanwire"
+            )
         try:
             check_metadata(key, value)
         except SpanwireError as error:

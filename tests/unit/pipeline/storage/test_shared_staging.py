@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -18,8 +19,9 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import AT_MOST_ONCE, read_options
 from spanwire.pipeline.source.staging import Staging
 from spanwire.pipeline.storage.ownership import MAX_LOOKS, stem_of_index, view_below
-from spanwire.pipeline.storage.shared_files import SharedStorageError
+from spanwire.pipeline.storage.shared_files import SharedStorageError, seal
 from spanwire.pipeline.storage.shared_staging import SharedStaging, index_names, stored_rows, stored_segment
+from spanwire.pipeline.storage.state_format import FORMAT, KEY
 from tests.support.pipeline_messages import id_of
 from tests.support.seeds import share
 from tests.support.shared_files import FakeFiles, KilledError, SharedDisk, StepBroker, Stop
@@ -333,3 +335,27 @@ def test_a_segment_that_may_be_complete_or_not_is_left_to_the_next_start() -> No
     checkpoint = Checkpoint()
     run_query(disk, broker, checkpoint)
     assert (checkpoint.ids(), broker.waiting) == (ALL, [])
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ({"source": {**SOURCE, KEY: FORMAT + 1}, "segments": []}, f"has the format '{FORMAT + 1}' of a newer Spanwire"),
+        ({"source": {**SOURCE, KEY: "x"}, "segments": []}, "'x' is no format"),
+        ({"parts": {}}, "was written by a later version of Spanwire; use that one"),
+        ([], "was written by a later version of Spanwire; use that one"),
+    ],
+)
+def test_a_directory_of_a_newer_spanwire_is_refused_in_one_line_and_nothing_is_written(
+    record: object, told: str
+) -> None:
+    files = FakeFiles(SharedDisk())
+    name, content = seal("epoch-0000000007-1f3c9a20", record)
+    files.write(name, BytesIO(content))
+    files.write("epoch-0000000007-1f3c9a20.owner", BytesIO(b"a"))
+    before = files.sizes()
+    for look in (lambda: SharedStaging(files, SOURCE), lambda: index_names(files, [1])):
+        with pytest.raises(ConfigurationError, match=re.escape(told)) as refused:
+            look()
+        assert "\n" not in str(refused.value)
+    assert files.sizes() == before
