@@ -1,9 +1,13 @@
-"""Makes the state of a route that was cut off in its second batch: ``python -m tests.vectors.checkpoints.make FORMAT``.
+"""Makes states of routes that were cut off in their second batch: ``python -m tests.vectors.checkpoints.make FORMAT``.
 
 Spark runs a route over two batches of five messages. Then the commit of the second batch is removed, as if the driver
 had been killed before it. The staged messages of the batch, which are discarded behind a commit, are put back from the
 links that a thread makes. The next start must deliver this batch again. The ids for duplicate detection of all ten
 messages are the expectation.
+
+The other route has three endpoints. The second one fails in the second batch, after the first one has committed it, so
+the rows of the batch and the first batches of the ledgers are kept. The numbers that the route has drawn by lot are the
+expectation: each later attempt must write the same ones.
 """
 
 from __future__ import annotations
@@ -16,12 +20,14 @@ import sys
 import tarfile
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.route_runner import run_routes
 from spanwire.pipeline.session import local_session
+from spanwire.routes.model import Patience
 from spanwire.routes.readers.parsing import RouteFile, read_routes
 from spanwire.routes.readers.placeholders import Placeholders
 from spanwire.testing.broker import Broker
@@ -34,6 +40,27 @@ ROUTE: Final = """
     id: kept
     from: {uri: "shop:queue:KEPT", steps: [{to: "shop:queue:KEPT.OUT"}]}
 """
+
+
+SEVERAL: Final = """
+- brokers: {shop: {url: "{{url}}"}}
+- route:
+    id: several
+    from:
+      uri: "shop:queue:SEVERAL"
+      steps:
+        - setHeader: {name: dice, sql: "rand()"}
+        - to: "shop:queue:SEVERAL.ONE?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
+        - to: "parquet:{{files}}"
+        - to: "shop:queue:SEVERAL.TWO?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
+"""
+
+
+def several_route(url: str, files: str) -> RouteFile:
+    """The route with several endpoints; it tries each batch once."""
+    values = Placeholders({"url": url, "files": files}, {})
+    file = read_routes(SEVERAL.encode(), "several.yaml", values)
+    return replace(file, routes=[replace(route, patience=Patience(retries=0)) for route in file.routes])
 
 
 def kept_route(url: str) -> RouteFile:
@@ -81,5 +108,27 @@ def make(name: str) -> None:
     (HERE / f"{name}.json").write_text(json.dumps(ids, indent=1) + "\n", "utf-8")
 
 
+def make_several(name: str) -> None:
+    """Write ``NAME-several.tar.xz`` and ``NAME-several.json``."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Broker(directory=Path(folder) / "data") as broker,
+        local_session("record", 1) as spark,
+    ):
+        state, files = Path(folder) / "state", Path(folder) / "files"
+        route = several_route(broker.url, str(files))
+        for first, is_good in ((0, True), (5, False)):
+            send(broker.url, "SEVERAL", kept_messages(first))
+            assert run_routes(spark, route, state, AVAILABLE_NOW, {}, print, threading.Event()) is is_good
+            dice = {str(one.body): one.properties["dice"] for one in take_all(broker.url, "SEVERAL.ONE")}
+            if is_good:
+                shutil.rmtree(files)
+                files.write_text("a file where a directory is to be")
+        with tarfile.open(HERE / f"{name}-several.tar.xz", "w:xz") as archive:
+            archive.add(state / "several", "several")
+    (HERE / f"{name}-several.json").write_text(json.dumps(dice, indent=1) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
+    make_several(f"format-{sys.argv[1]}")
     make(f"format-{sys.argv[1]}")

@@ -102,19 +102,19 @@ class BatchRows:
         untyped = [field.name for field in frame.schema.fields if isinstance(field.dataType, NullType)]
         for name in untyped:  # Parquet has no column without a type
             frame = frame.withColumn(name, F.col(f"`{name}`").cast("string"))
-        directory = self._batch_directory / sha256("\n".join(step_keys).encode()).hexdigest()[:KEY_DIGITS]
+        directory = self._batch_directory / rows_name(step_keys)
         if not directory.exists():
             fault = unstorable_column(frame.schema)
             if fault is not None:
                 raise ConfigurationError(f"spanwire: {fault}")
             self._store(frame, directory)
             memory = None
-        columns = self._columns(directory, frame.schema)
+        columns = self.columns(directory, frame.schema)
         if memory is not None:
             memory.write.format("noop").mode("overwrite").save()
         return self._spark.read.schema(columns).parquet("file:" + GLOB.sub(r"\\\1", str(directory)))
 
-    def _columns(self, directory: Path, now: StructType) -> StructType:
+    def columns(self, directory: Path, now: StructType) -> StructType:
         """Return the columns of the kept rows, after a comparison with the present columns."""
         try:
             columns = kept_columns(directory)
@@ -164,6 +164,11 @@ class BatchRows:
             return  # another run of the route was first; both use its rows
         for directory in (self._batch_directory, self._batches, self._batches.parent):
             sync(directory)
+
+
+def rows_name(step_keys: Sequence[str]) -> str:
+    """Return the name of the directory of rows after some steps."""
+    return sha256("\n".join(step_keys).encode()).hexdigest()[:KEY_DIGITS]
 
 
 def kept_columns(directory: Path) -> StructType:
