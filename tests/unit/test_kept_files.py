@@ -139,7 +139,7 @@ def completed(octets: bytes) -> object:
     )
     before = disk.contents()
     try:
-        finish(disk)
+        assert finish(disk)
     except StoreError:
         assert disk.contents() == before
         raise

@@ -115,6 +115,20 @@ def test_columns_of_kept_rows_that_were_cut_off_anywhere_are_refused_in_one_line
             kept.columns(rows, good)
 
 
+def test_a_staged_segment_that_was_cut_off_anywhere_is_refused_in_one_line(tmp_path: Path) -> None:
+    staging = restored(FORMAT, tmp_path) / "kept/staging"
+    path = staging / "segment-0000000002.arrow"
+    octets = path.read_bytes()
+    assert sum(part.num_rows for part in read_rows(staging, 2, 0, 5)) == row_count(staging, 2) == 5
+    for length in range(0, len(octets), 11):
+        path.write_bytes(octets[:length])
+        for read in (lambda: row_count(staging, 2), lambda: list(read_rows(staging, 2, 0, 5))):
+            with pytest.raises(
+                ConfigurationError, match=r"segment-0000000002.arrow is damaged. It holds messages that"
+            ):
+                read()
+
+
 def test_offsets_of_today_are_read() -> None:
     assert segment_of(json.loads('{"segment": 12}')) == 12
     assert number_of(json.loads('{"cursor": "nightly", "number": 7}'), "nightly") == 7

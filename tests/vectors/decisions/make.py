@@ -28,6 +28,11 @@ def decision(number: int, log_id: str) -> Decision:
     return Decision(name, bridge, "tcp://near:61616", "ssl://far:61617", number % 7 + 1, AT_MS + number)
 
 
+def heuristic(one: Decision) -> Heuristic:
+    """The report of a branch that somebody else has finished."""
+    return Heuristic(one.transaction, one.bridge, Side.TARGET, "rolled back by an operator", AT_MS)
+
+
 async def write(folder: Path) -> tuple[str, list[Decision], Heuristic]:
     """Fill a log; return its id, the decisions that are not carried out, and the branch that somebody has finished."""
     log = DecisionLog(LogFile(folder), folder)
@@ -36,7 +41,7 @@ async def write(folder: Path) -> tuple[str, list[Decision], Heuristic]:
         await log.decide(one)
     for one in decisions[:CARRIED_OUT]:
         log.finish(one.transaction)
-    lost = Heuristic(decisions[-1].transaction, decisions[-1].bridge, Side.TARGET, "rolled back by an operator", AT_MS)
+    lost = heuristic(decisions[-1])
     await log.report(lost)
     await log.decide(decision(COUNT, log.log_id))
     log.close()

@@ -94,7 +94,13 @@ def _tables(content: bytes, source: str) -> dict[str, object]:
         raise ConfigurationError(f"{source}: is not in UTF-8; save it as UTF-8") from error
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise ConfigurationError(f"{source}: the TOML is broken: {error}") from error
-    if tables.get("format") != FORMAT or tables.get("version") != VERSION:
+    version = tables.get("version")
+    if tables.get("format") == FORMAT and type(version) is int and version > VERSION:
+        raise ConfigurationError(
+            f"{source}: has the version {version} of a newer Spanwire, and this one reads up to {VERSION}: use "
+            "the newer one"
+        )
+    if tables.get("format") != FORMAT or version != VERSION:
         raise ConfigurationError(f'{source}: begin it with format = "{FORMAT}" and version = {VERSION}')
     return tables
 

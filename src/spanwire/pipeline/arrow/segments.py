@@ -19,6 +19,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -91,8 +92,8 @@ class StagingDirectory:
 
     def ids(self, number: int, has_many_sources: bool = False) -> set[str]:
         """Return the message ids of a segment, with destinations if there are several sources."""
-        with pa.memory_map(str(segment_path(self.path, number))) as source:
-            table = pa.ipc.open_file(source).read_all()
+        with _open_segment(self.path, number) as reader:
+            table = reader.read_all()
             ids = table.column("JMSMessageID").to_pylist()
             if not has_many_sources:
                 return set(ids)
@@ -222,17 +223,15 @@ def row_count(directory: Path, number: int) -> int:
     """Return the number of rows of a segment.
 
     Raises:
-        ConfigurationError: the segment does not exist.
+        ConfigurationError: the segment does not exist, or is damaged.
     """
-    with _open_segment(directory, number) as source:
-        reader = pa.ipc.open_file(source)
+    with _open_segment(directory, number) as reader:
         return sum(reader.get_batch(index).num_rows for index in range(reader.num_record_batches))
 
 
 def read_rows(directory: Path, number: int, first: int, count: int) -> Iterator[pa.RecordBatch]:
     """Yield ``count`` rows of a segment from the row ``first`` on, as record batches."""
-    with _open_segment(directory, number) as source:
-        reader = pa.ipc.open_file(source)
+    with _open_segment(directory, number) as reader:
         start = 0
         for index in range(reader.num_record_batches):
             batch = reader.get_batch(index)
@@ -250,11 +249,25 @@ def with_missing_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _open_segment(directory: Path, number: int) -> pa.MemoryMappedFile:
+@contextmanager
+def _open_segment(directory: Path, number: int) -> Iterator[pa.RecordBatchFileReader]:
+    """Open a segment for reading.
+
+    Raises:
+        ConfigurationError: the segment does not exist, or an error of Arrow shows that it is damaged.
+    """
+    path = segment_path(directory, number)
     try:
-        return pa.memory_map(str(segment_path(directory, number)))
+        source = pa.memory_map(str(path))
     except OSError:
         raise ConfigurationError(
             f"spanwire: segment {number} is not in the stagingDirectory {directory}; it must last as long as the "
             "checkpoint and be shared with the executors"
+        ) from None
+    try:
+        with source:
+            yield pa.ipc.open_file(source)
+    except (pa.ArrowException, OSError):
+        raise ConfigurationError(
+            f"spanwire: {path} is damaged. It holds messages that the broker no longer has, so restore it from a copy"
         ) from None

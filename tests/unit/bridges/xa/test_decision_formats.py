@@ -11,8 +11,9 @@ import pytest
 
 from spanwire.bridges.xa.decision_log import DecisionLog
 from spanwire.bridges.xa.log_file import FILE, LogFile
-from spanwire.bridges.xa.records import FORMAT, Decision, read_lines
+from spanwire.bridges.xa.records import FORMAT, Decision, Done, header_line, read_lines, record_line
 from spanwire.model.errors import StoreError
+from tests.vectors.decisions.make import CARRIED_OUT, COUNT, CUT_OFF, decision, heuristic
 
 LOGS = Path(__file__).resolve().parents[3] / "vectors/decisions"
 FORMATS = range(1, FORMAT + 1)
@@ -55,6 +56,16 @@ def test_what_a_crash_cut_off_counts_for_nobody(number: int) -> None:
     expected = json.loads((LOGS / f"format-{number}.json").read_text("utf-8"))
     decided = [record for record in read_lines(octets, "log")[1] if isinstance(record, Decision)]
     assert len(decided) == expected["decided"]
+
+
+def test_the_log_of_today_has_the_bytes_of_its_format() -> None:
+    octets = (LOGS / f"format-{FORMAT}.octets").read_bytes()
+    log_id = json.loads((LOGS / f"format-{FORMAT}.json").read_text("utf-8"))["log"]
+    decisions = [decision(number, log_id) for number in range(COUNT)]
+    done = [Done(one.transaction) for one in decisions[:CARRIED_OUT]]
+    lines = [record_line([one]) for one in decisions]
+    last = record_line([*done, heuristic(decisions[-1])]) + record_line([decision(COUNT, log_id)])
+    assert header_line(log_id) + b"".join(lines) + last[:-CUT_OFF] == octets
 
 
 def test_a_log_of_a_newer_spanwire_is_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:

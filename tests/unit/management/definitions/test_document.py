@@ -65,7 +65,7 @@ def test_what_a_newer_broker_lists_is_left_out() -> None:
         (HEAD + 'limits = { x = """a\n"\'\n"""", a' + " . 'b'" * 10_000 + " = 1 }", "a name has more than"),
         (HEAD + f"'#'{'.a' * 10_000} = 1", "a name has more than"),
         ("version = 1", 'begin it with format = "spanwire-definitions" and version = 1'),
-        ('format = "spanwire-definitions"\nversion = 2', "begin it with"),
+        ('format = "spanwire-definitions"\nversion = 0', "begin it with"),
         ("[[queue", "the TOML is broken"),
         (HEAD + "[[queues]]\nname = 'A'", "there is no kind [queues]; did you mean queue?"),
         (HEAD + "[queue]\nname = 'A'", "write [[queue]] before each of the queues"),
