@@ -11,8 +11,9 @@ import pytest
 
 from spanwire.client import connect
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import SPARK_S
 from tests.support.queues import numbered, send, take_all
-from tests.support.tutorials import TIMEOUT_S, Tutorial
+from tests.support.tutorials import Tutorial
 
 PAGE: Final = "coming-from/leave-activemq.md"
 PENDING: Final = {"ORDERS": 2000, "ARCHIVE": 300, "ActiveMQ.DLQ": 5}
@@ -20,7 +21,7 @@ PENDING: Final = {"ORDERS": 2000, "ARCHIVE": 300, "ActiveMQ.DLQ": 5}
 
 @pytest.mark.long
 @pytest.mark.peers
-@pytest.mark.timeout(3 * TIMEOUT_S)
+@pytest.mark.timeout(3 * SPARK_S)
 def test_an_operator_leaves_activemq_and_no_message_stays_behind(
     classic: BrokerProcess, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

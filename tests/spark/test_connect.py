@@ -19,19 +19,18 @@ import pytest
 from spanwire.client.messages.message import Message
 from spanwire.pipeline.spark.java import bundled_java, java_home
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import SPARK_S
 from tests.support.ports import free_port
 from tests.support.queues import numbered, send, take, take_all
 from tests.support.spark_classes import QUICK_JAVA
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HOME: Final = Path(pyspark.__file__).parent
-START_S: Final = 200.0
-TIMEOUT_S: Final = 300.0
 # What Spark Connect imports beside PySpark's own requirements; no peer that every machine with tests must have.
 PACKAGES: Final = ("google.rpc", "grpc", "grpc_status", "zstandard")
 COUNT: Final = 20
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * TIMEOUT_S)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * SPARK_S)]
 
 
 def is_absent(package: str) -> bool:
@@ -70,7 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             start_new_session=True,
         )  # fmt: skip
     try:
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + SPARK_S
         while not listens(port):
             assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text("utf-8")[-3000:]
             time.sleep(0.2)
@@ -136,7 +135,7 @@ def test_a_program_without_java_reads_writes_once_and_keeps_state(
         letters: list[Message] = []
         while len(letters) < 2 and process.poll() is None:
             letters += take(url, "REQUESTS.UNPAIRED", 2 - len(letters))
-        shown, _ = process.communicate("", timeout=TIMEOUT_S)
+        shown, _ = process.communicate("", timeout=SPARK_S)
     finally:
         process.kill()
     assert process.returncode == 0, shown

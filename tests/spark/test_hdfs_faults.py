@@ -20,9 +20,9 @@ import pytest
 
 from tests.support.broker_process import COMMAND, BrokerProcess, spanwire_command
 from tests.support.hdfs import DATA_NODE, NAME_NODE, HdfsProcesses, hadoop_jars
+from tests.support.patience import SPARK_S
 from tests.support.queues import numbered, send, take_all
 
-TIMEOUT_S: Final = 300.0
 COUNT: Final = 50
 ATTEMPTS: Final = 5  # of a command: where a server stays away for too long, it ends in one line and loses nothing
 # In a process of its own: a process has one Java for ever, and other tests have another.
@@ -53,7 +53,7 @@ with local_session("hdfs", 2) as spark:
     print(json.dumps([row["text"] for row in rows]))
 """
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * TIMEOUT_S)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * SPARK_S)]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def finish(hdfs: HdfsProcesses, command: list[str]) -> str:
     """Run a command until it ends well; what it printed then."""
     for _ in range(ATTEMPTS):
         done = subprocess.run(
-            command, env=hdfs.environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            command, env=hdfs.environment, capture_output=True, text=True, timeout=SPARK_S, check=False
         )
         if done.returncode == 0:
             return done.stdout
@@ -86,11 +86,11 @@ def interrupt(hdfs: HdfsProcesses, command: list[str], kill: Callable[[int], obj
         command, env=hdfs.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + SPARK_S
         while hdfs.blocks() <= before and process.poll() is None:
             assert time.monotonic() < deadline
         kill(process.pid)
-        process.wait(TIMEOUT_S)
+        process.wait(SPARK_S)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

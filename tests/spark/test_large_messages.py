@@ -11,13 +11,14 @@ from pathlib import Path
 from random import Random
 
 import pyarrow.parquet as pq
+import pytest
 
 from tests.support.broker_process import COMMAND, BrokerProcess, spanwire_command
+from tests.support.patience import SPARK_S
 from tests.support.queues import Sent, send, take_all
 
 COUNT = 4
 SIZE = 99 * 1024 * 1024
-COMMAND_S = 400.0
 ROUTE = """
 - brokers: {shop: {url: "{{url}}"}}
 - route:
@@ -31,6 +32,7 @@ ROUTE = """
 """
 
 
+@pytest.mark.timeout(3 * SPARK_S)
 def test_messages_of_99_mib_arrive_once_though_java_is_short_of_memory_at_first(tmp_path: Path) -> None:
     (tmp_path / "large.yaml").write_text(ROUTE)
     with BrokerProcess(spanwire_command(), tmp_path / "broker") as broker:
@@ -64,5 +66,5 @@ def command(folder: Path, url: str, memory: str) -> subprocess.CompletedProcess[
     return subprocess.run(
         [*COMMAND, "pipeline", "run", str(folder / "large.yaml"), *words, "--trigger=available-now"],
         env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {memory} pyspark-shell"},
-        capture_output=True, text=True, timeout=COMMAND_S, check=False,
+        capture_output=True, text=True, timeout=SPARK_S, check=False,
     )  # fmt: skip

@@ -16,9 +16,9 @@ import pytest
 
 from spanwire.cli.main import main
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import SPARK_S
 from tests.support.queues import take, take_all
 
-TIMEOUT_S: Final = 300.0
 NAME: Final = "shop"
 
 
@@ -36,7 +36,7 @@ def environment(broker: BrokerProcess | None) -> dict[str, str]:
 
 def make(project: Path, target: str, broker: BrokerProcess | None = None) -> str:
     done = subprocess.run(
-        ["make", target], cwd=project, env=environment(broker), capture_output=True, text=True, timeout=TIMEOUT_S,
+        ["make", target], cwd=project, env=environment(broker), capture_output=True, text=True, timeout=SPARK_S,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -44,14 +44,14 @@ def make(project: Path, target: str, broker: BrokerProcess | None = None) -> str
 
 
 @pytest.mark.long
-@pytest.mark.timeout(2 * TIMEOUT_S)
+@pytest.mark.timeout(2 * SPARK_S)
 def test_the_tests_of_a_new_project_pass_with_its_routes_on_spark(project: Path) -> None:
     assert f"PYTHON ?= {sys.executable}" in (project / "local.mk").read_text("utf-8")
     assert "6 passed" in make(project, "test")
 
 
 @pytest.mark.long
-@pytest.mark.timeout(4 * TIMEOUT_S)
+@pytest.mark.timeout(4 * SPARK_S)
 def test_the_targets_of_a_new_project_do_what_they_say(project: Path, spanwire: BrokerProcess) -> None:
     url, queue = spanwire.openwire_uri(), NAME.upper()
     targets = re.findall(r"^  make (\w+)", make(project, "help"), re.MULTILINE)
@@ -68,7 +68,7 @@ def test_the_targets_of_a_new_project_do_what_they_say(project: Path, spanwire: 
         )  # fmt: skip
     try:
         make(project, "send", spanwire)
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + SPARK_S
         found = 0
         while found < 3 and running.poll() is None and time.monotonic() < deadline:  # Spark starts meanwhile
             found += len(take(url, f"{queue}.SMALL", 3 - found))
@@ -77,7 +77,7 @@ def test_the_targets_of_a_new_project_do_what_they_say(project: Path, spanwire: 
             assert time.monotonic() < deadline
             time.sleep(1)
         assert f"{NAME}.yaml has ended" in make(project, "stop", spanwire)
-        assert running.wait(TIMEOUT_S) == 0
+        assert running.wait(SPARK_S) == 0
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)

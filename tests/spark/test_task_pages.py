@@ -19,13 +19,13 @@ import pytest
 from spanwire.client import blocking
 from spanwire.pipeline.link.control_client import Control
 from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.patience import SPARK_S
 from tests.support.queues import Sent, numbered, send, take, take_all
 from tests.support.task_pages import blocks
 
-TIMEOUT_S: Final = 240.0
 COUNT: Final = 300
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3 * TIMEOUT_S)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3 * SPARK_S)]
 
 
 class Reader:
@@ -74,7 +74,7 @@ class Reader:
 
 def ended(process: subprocess.Popen[str], status: int = 0) -> str:
     try:
-        output, _ = process.communicate(timeout=TIMEOUT_S)
+        output, _ = process.communicate(timeout=SPARK_S)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise
@@ -83,7 +83,7 @@ def ended(process: subprocess.Popen[str], status: int = 0) -> str:
 
 
 def waits(until: Callable[[], bool]) -> None:
-    end = time.monotonic() + TIMEOUT_S
+    end = time.monotonic() + SPARK_S
     while not until():
         assert time.monotonic() < end
         time.sleep(0.5)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.support.announcing_process import AnnouncingProcess
+from tests.support.patience import SPARK_S
 from tests.support.ports import free_port
 from tests.support.terminals import BLOCK, FILE, dialogues, pattern
 
@@ -23,7 +24,6 @@ PAGES: Final = Path(__file__).resolve().parents[2] / "docs"
 INSTALL: Final = "in the clone"
 EXIT_STATUS: Final = "exit status "
 USUAL_PORTS: Final = ("61616", "61626", "8161")
-TIMEOUT_S: Final = 180.0
 DEFAULT: Final = "default.xml"
 # The broker of `spanwire start` alone, on other ports.
 DEFAULT_TEXT: Final = """\
@@ -103,11 +103,11 @@ class Tutorial:
         process = AnnouncingProcess(["bash", "-c", script], self._directory, [], self._environment)
         self._running.append(process)
         last = re.compile(pattern(self.with_ports(shown[-1])))
-        process.wait_until(lambda line: last.search(line) is not None, TIMEOUT_S)
+        process.wait_until(lambda line: last.search(line) is not None, SPARK_S)
 
     def _run(self, command: str) -> subprocess.CompletedProcess[str]:
         script = f". ./{STATE}; {self.with_ports(command)}\nstatus=$?; export -p > {STATE}; exit $status"
         return subprocess.run(
             ["bash", "-c", script], cwd=self._directory, env=self._environment, capture_output=True, text=True,
-            timeout=TIMEOUT_S, check=False,
+            timeout=SPARK_S, check=False,
         )  # fmt: skip
