@@ -99,7 +99,7 @@ def test_a_window_agrees_with_a_list_whatever_is_acknowledged(
             assert subject.take_numbered(numbered(chosen)) == []
             model[:] = [entry for entry in model if entry not in chosen]
         elif name == "told":
-            subject.delivered(message_id(model[place]))
+            subject.delivered(message_id(model[place]), place + 1 if step % 2 else 0)
             assert 0 <= subject.extension <= len(model)
         elif name == "later":
             entry = subject.take_one(message_id(model[place]))

@@ -84,6 +84,24 @@ def test_what_the_client_was_told_of_before_does_not_move_the_window_back() -> N
         subscription.in_flight.delivered(MessageId(PRODUCER, 99))
 
 
+def test_reports_in_order_need_no_search_and_no_index() -> None:
+    count = 1_000
+    values = MessageEvaluationContext(MessageFormats({}))
+    info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS, prefetch_size=count)
+    output = ConnectionOutput(SilentConnection(), [], MemoryUsage(0))
+    subscription = Subscription(info, SilentConsumer(), output, Principal("p"), None, values, False)
+    references = [reference(number) for number in range(count)]
+    for one in references:
+        subscription.dispatch(one)
+    in_flight = subscription.in_flight
+    for reported in range(100, count, 100):
+        in_flight.delivered(references[reported - 1].message.message_id, 100)
+        assert in_flight.extension == reported
+    assert in_flight.steps == 0
+    in_flight.delivered(references[-1].message.message_id, 7)  # a count that is wrong
+    assert in_flight.extension == count
+
+
 @pytest.mark.parametrize("undo", [False, True])
 def test_acknowledgements_in_reverse_order_look_at_each_message_a_few_times(undo: bool) -> None:
     count = 3_000

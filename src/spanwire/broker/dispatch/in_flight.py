@@ -281,13 +281,18 @@ class InFlight:
         self._base = following - len(self.references)
         self.gone = 0
 
-    def delivered(self, last: MessageId) -> None:
-        """Advance the window: the client delivered all messages up to ``last`` to the application."""
+    def delivered(self, last: MessageId, count: int = 0) -> None:
+        """Advance the window: the client delivered all messages up to ``last`` to the application.
+
+        ``count`` is how many the client says there are since its last report, 0 for unknown.
+        """
         if self.keeps_window:
             self._find(last, self.first)
             return
         start = max(self.first, self._at(self._reported)) if self.extension > 0 else self.first
-        end = self._search(last, start) + 1
+        end = start + count
+        if not self._ends_with(last, start, end):
+            end = self._search(last, start) + 1
         if end == 0:
             self._find(last, self.first)  # raises if unknown; otherwise the window has passed ``last`` already
             return
@@ -296,6 +301,13 @@ class InFlight:
         else:
             self.extension += sum([reference is not GONE for reference in self.references[start:end]])
         self._reported = self._number(end - 1) + 1
+
+    def _ends_with(self, last: MessageId, start: int, end: int) -> bool:
+        """Return True if ``last`` is right before ``end``, where no search is needed."""
+        if not start < end <= len(self.references):
+            return False
+        reference = self.references[end - 1]
+        return reference is not GONE and reference.message.has_id(last)
 
     def acknowledged_later(self, count: int) -> None:
         """Count ``count`` references as acknowledged in an open transaction."""

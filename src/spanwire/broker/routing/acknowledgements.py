@@ -56,7 +56,7 @@ class Acknowledgements:
         ack_type, first, last = ack.ack_type, ack.first, ack.last
         if subscription.info.browser:
             return self._browsed(subscription, ack_type, first, last)
-        if self._note(subscription, ack_type, first, last):
+        if self._note(subscription, ack):
             self._consumer_registry.refill(subscription)
             return True
         if transaction is not None:
@@ -120,17 +120,17 @@ class Acknowledgements:
         in_flight.acknowledged_later(len(references))
         self._consumer_registry.refill(subscription)
 
-    def _note(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
+    def _note(self, subscription: Subscription, ack: MessageAck) -> bool:
         """Handle the types that settle no message but move the window or count an attempt.
 
         Returns:
             False for all other types.
         """
-        if ack_type == DELIVERED_ACK:
-            subscription.in_flight.delivered(last)
+        if ack.ack_type == DELIVERED_ACK:
+            subscription.in_flight.delivered(ack.last, ack.count)
             return True
-        if ack_type == REDELIVERED_ACK:
-            for reference in subscription.in_flight.in_range(first, last):
+        if ack.ack_type == REDELIVERED_ACK:
+            for reference in subscription.in_flight.in_range(ack.first, ack.last):
                 reference.destination.note_reported(reference)
             return True
         return False
