@@ -225,6 +225,8 @@ def nested_octets(structure: DataStructure | None) -> bytes:
 
 def type_id_of(body: object) -> int:
     """Return the message type for a body. Raises `MessageFormatError` for other values."""
+    if isinstance(body, Message):  # a class of the compiled build, so that its check costs the others nothing
+        return wire.ACTIVE_MQ_MESSAGE if body.raw[0] == wire.ACTIVE_MQ_BLOB_MESSAGE else body.raw[0]
     if isinstance(body, (str, EncodedText)):
         return wire.ACTIVE_MQ_TEXT_MESSAGE
     if isinstance(body, (bytes, bytearray, memoryview)):
@@ -237,8 +239,6 @@ def type_id_of(body: object) -> int:
         return wire.ACTIVE_MQ_STREAM_MESSAGE
     if isinstance(body, Serialized):
         return wire.ACTIVE_MQ_OBJECT_MESSAGE
-    if isinstance(body, Message):
-        return wire.ACTIVE_MQ_MESSAGE if body.raw[0] == wire.ACTIVE_MQ_BLOB_MESSAGE else body.raw[0]
     if isinstance(body, Mapping):
         return wire.ACTIVE_MQ_MAP_MESSAGE
     if isinstance(body, Sequence):
@@ -269,6 +269,8 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
     """Return the content of a message; ``depth`` is the nesting of the outermost map or list."""
     if isinstance(body, bytes):
         return body
+    if isinstance(body, Message):
+        return forwarded_content(KINDS[type_id], body)
     if isinstance(body, (str, EncodedText)):
         octets = text_octets(body) if isinstance(body, str) else body.octets
         if octets is None:
@@ -282,8 +284,6 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
         return encode_map(body_map(body, depth)) if body else None
     if isinstance(body, (list, tuple)):
         return encode_stream(body_list(body, depth))
-    if isinstance(body, Message):
-        return forwarded_content(KINDS[type_id], body)
     if isinstance(body, Mapping):
         return encode_map(body_map(body, depth)) if body else None
     return encode_stream(body_list(body, depth)) if isinstance(body, Sequence) else None
