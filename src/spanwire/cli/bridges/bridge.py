@@ -34,6 +34,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.routes.model import EMBEDDED, Route
 from spanwire.routes.readers.nodes import Location, Word, text_of
 from spanwire.routes.readers.placeholders import Placeholders
+from spanwire.service.machine.event_loop import loop_factory
 
 FAILURE: Final = 1
 SERVE: Final = "serve"
@@ -95,16 +96,17 @@ def run_bridges(arguments: Sequence[str]) -> int:
     reopen_log = begin_log(str(options.log_level), str(options.log_format), options.log_file)
     states = options.state or options.file.with_name(options.file.name + STATES)
     transactions = options.transactions or options.file.with_name(options.file.name + TRANSACTIONS)
-    return asyncio.run(
-        _run(
-            definitions,
-            bool(options.until_empty),
-            reopen_log if options.log_file else None,
-            transactions,
-            states,
-            Convertors(options.convertors),
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(
+            _run(
+                definitions,
+                bool(options.until_empty),
+                reopen_log if options.log_file else None,
+                transactions,
+                states,
+                Convertors(options.convertors),
+            )
         )
-    )
 
 
 def check(arguments: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 from spanwire.bridges.running.child import MAX_LINE, BridgeChild
 from spanwire.cli.arguments import Parser
 from spanwire.logs.lines import JSON, begin_log
+from spanwire.service.machine.event_loop import loop_factory
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
@@ -25,7 +26,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a service manager may send the broker's to all processes
     begin_log(str(options.log_level), JSON)
-    asyncio.run(_serve())
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve())
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The event loop of the broker and of the web process."""
+"""The event loop of the broker, of the web process and of bridges."""
 
 from __future__ import annotations
 

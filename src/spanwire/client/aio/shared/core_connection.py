@@ -293,7 +293,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             self._disconnect(self.core.link_error(reason))
             self._after_input()
 
-    def _after_input(self) -> None:
+    def _wake(self) -> None:
         """Wake the calls whose response or message has arrived."""
         for request in self.core.take_completed():
             future = self._futures.get(request.number)
@@ -303,6 +303,10 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             waiter = self._message_waiters.get(number)
             if waiter is not None:
                 waiter.wake()
+
+    def _after_input(self) -> None:
+        """Wake calls and waits, and see to the timer, to reading and to what is to be written now."""
+        self._wake()
         if self.core.failure is not None:
             self._online.set()
             KEEP_ALIVES.remove(self)
@@ -314,7 +318,8 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             self._watch()
         if self.core.correlator.buffered_bytes > self.max_buffered_bytes:
             self._pause_reading()
-        self.write_soon()
+        if self.core.pending_bytes() > 0:
+            self.write_soon()
 
     def _watch(self) -> None:
         """Schedule the next keep-alive or inactivity check."""
