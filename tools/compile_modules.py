@@ -5,19 +5,21 @@
 The working directory is the root of the packages and `FILE` is relative to it; `FOLDER/lib` gets the extension modules.
 `LEVEL` is the C compiler's level of optimisation. `tools/compile_hook.py` runs it.
 
-mypyc makes one shared library of all modules, and for each module a small extension that loads it. As setuptools would
-compile them, file by file, half of the time goes into reading the same headers again. So
+mypyc writes one shared library of all modules, and for each module a small extension that loads the library.
+setuptools would compile them file by file, and spend half of the time on reading the same headers again. So this script
+changes two things:
 
-- C files of modules are joined to units of about `UNIT_BYTES`, the largest first, and units are compiled side by side.
-  mypyc gives each name the name of its module, because it can write all modules into one file, too;
-- the small extensions are copies of a few, each of which asks for the module that it is imported as. mypyc would have
-  one compiled and linked for each module.
+- It joins the C files of modules to units of about `UNIT_BYTES`, the largest first, and compiles units side by side.
+  Names do not clash, because mypyc puts the name of the module into each.
+- It compiles few small extensions and copies them. Each copy looks up the module under whose name it is imported.
 
-Two faults of mypyc 2.4.1 are mended on the way. The deallocator of a class that garbage collection skips (``acyclic``)
-uses CPython's trashcan, which sets an object aside when it is freed inside of 50 others. CPython 3.11 links such
-objects through the header that only objects with garbage collection have, so it writes to the memory before this one.
-`tests/unit/model/test_deep_deallocation.py` finds a build without the mend. And warnings are errors (`-Werror`): one
-of a newer compiler would end a user's installation.
+The script mends two faults of mypyc 2.4.1 in the C files:
+
+- The deallocator of a class without garbage collection (``acyclic``) uses CPython's trashcan, which defers an object
+  that is freed inside of 50 others. CPython 3.11 links deferred objects through a header that only objects with garbage
+  collection have, so it writes to the memory before the object. `tests/unit/model/test_deep_deallocation.py` finds a
+  build without the mend.
+- Warnings are errors (`-Werror`). A warning of a newer compiler would end a user's installation.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ ignore_missing_imports = True
 follow_imports = skip
 follow_imports_for_stubs = True
 """
-UNIT_BYTES: Final = 2_000_000  # of C; as much as the headers of each unit, and memory of some 300 MB in the compiler
+UNIT_BYTES: Final = 2_000_000  # of C, as much as the headers of a unit; the compiler takes some 300 MB for one
 PROCESSES: Final = os.cpu_count() or 1
 # There is no debug information, so symbols are what is left to strip. py-spy finds functions in the dynamic table.
 STRIP: Final = ["-Wl,-x"] if sys.platform == "darwin" else ["-Wl,-s"]
@@ -148,7 +150,7 @@ def joined(sources: list[str], folder: Path) -> list[str]:
 
 
 class ParallelBuild(build_ext):  # type: ignore[misc]
-    """Builds extensions side by side, and the C files of one extension, too."""
+    """Builds extensions side by side, and the C files of each extension side by side."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -169,9 +171,10 @@ class ParallelBuild(build_ext):  # type: ignore[misc]
         extra_postargs: Any = None,
         depends: Any = None,
     ) -> Any:
-        """As `CCompiler.compile`, which says what the arguments are.
+        """Compile the sources side by side; the arguments are those of `CCompiler.compile`.
 
-        Raises what a file raises.
+        Raises:
+            CompileError: the compiler refuses a file.
         """
         compiler = self.compiler
         _, objects, options, arguments, build = compiler._setup_compile(

@@ -67,3 +67,10 @@ def test_a_route_file_without_its_reader_is_one_line_with_the_command_that_insta
     (line,) = done.stderr.splitlines()
     assert f"{file}: a route file in YAML needs the extra yaml, which is not installed; run: " in line
     assert done.returncode == 1 and "pip install" in line
+
+
+def test_a_wrong_trigger_is_refused_by_a_dry_run() -> None:
+    done = run("run", "nothing.yaml", "--trigger", "now", "--dry-run")
+    assert (done.returncode, done.stderr) == (
+        1, "spanwire pipeline: --trigger is 'now', not available-now or interval or interval=5s\n"
+    )  # fmt: skip

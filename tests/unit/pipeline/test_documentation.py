@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import pytest
+
+from spanwire.cli.main import main
 from spanwire.model.units import MIB
 from spanwire.pipeline.arrow.schema import COLUMNS
 from spanwire.pipeline.options import COMMON, MAX_BYTES, MAX_RECEIVE_TIMEOUT_MS, MAX_ROWS, READ, WRITE
@@ -50,3 +54,15 @@ def test_every_test_that_the_page_about_exactly_once_names_exists() -> None:
     files = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
     assert len(named) > 8
     assert [name for name in sorted(named) if not any(f"def {name}(" in file for file in files)] == []
+
+
+def test_the_route_of_the_first_page_has_the_plan_that_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/guides/routes/run.md").read_text(encoding="utf-8")
+    (route,) = re.findall(r'```yaml title="routes.yaml"\n(.*?)```', page, re.DOTALL)
+    ((command, plan),) = re.findall(r"```console\n\$ (.*?)\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "routes.yaml").write_text(route)
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out == plan

@@ -17,17 +17,7 @@ pytest_plugins = ["pytester"]
 GUIDES = Path(__file__).resolve().parents[3] / "docs/guides/testing"
 FIRST = (GUIDES / "fixtures.md").read_text("utf-8")
 PAGE = "\n".join([FIRST, *(path.read_text("utf-8") for path in GUIDES.glob("*.md") if path.name != "fixtures.md")])
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-PROGRAM = """
-from spanwire.client import blocking
-
-def run_my_program(broker, messages):
-    with blocking.connect(broker) as connection, connection.session() as session:
-        consumer = session.create_consumer("queue://ORDERS")
-        for _ in range(messages):
-            message = consumer.receive(timeout=30)
-            session.create_producer("queue://BILLS").send(f"{message.body}: 12.50")
-"""
+BLOCKS = re.findall(r"```python(?: title=\S+)?\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_every_example_is_python() -> None:
@@ -37,7 +27,7 @@ def test_every_example_is_python() -> None:
 
 
 def test_the_first_example_runs(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(program=PROGRAM, test_it="from program import run_my_program\n" + BLOCKS[0])
+    pytester.makepyfile(test_it=BLOCKS[0])
     quick = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     result = pytester.runpytest_subprocess(*quick, "-W", "error", timeout=120)
     result.assert_outcomes(passed=1)

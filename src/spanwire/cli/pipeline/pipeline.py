@@ -89,6 +89,7 @@ def route_parser() -> Parser:
 def run_routes(arguments: Sequence[str]) -> int:
     """Run the routes of a file, or show them."""
     options = route_parser().parse(arguments)
+    trigger = trigger_of(options.trigger)
     placeholders = load(PLACEHOLDERS)(dict(options.definitions), os.environ)
     routes = load(READ_ROUTES)(content_of(options.file), str(options.file), placeholders, dict(options.broker))
     file = cast(RouteFile, routes).only(SPARK)
@@ -101,7 +102,7 @@ def run_routes(arguments: Sequence[str]) -> int:
     functions = Path(options.functions) if options.functions else None
     stop = threading.Event()
     stop_on_signals(stop)
-    trigger, batch_progress = trigger_of(options.trigger), progress(options.json)
+    batch_progress = progress(options.json)
     try:
         is_fine = load(RUN)(options.master, file, state, trigger, functions, batch_progress.show, stop)
     finally:

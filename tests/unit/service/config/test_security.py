@@ -102,6 +102,15 @@ def test_what_cannot_be_honoured_is_named(plugins: str, expected: str) -> None:
     assert CANARY not in text
 
 
+def test_a_password_that_cannot_be_decrypted_is_the_only_obstacle() -> None:
+    text = refusal(
+        '<simpleAuthenticationPlugin><users><authenticationUser username="a" password="ENC(AAAA)"/></users>'
+        "</simpleAuthenticationPlugin>"
+    )
+    (line,) = text.splitlines()
+    assert "set the environment variable ACTIVEMQ_ENCRYPTION_PASSWORD" in line
+
+
 def mapped(inside: str) -> str:
     return f"{USERS}<authorizationPlugin><map><authorizationMap>{inside}</authorizationMap></map></authorizationPlugin>"
 

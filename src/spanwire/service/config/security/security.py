@@ -117,16 +117,16 @@ class SecurityInterpreter:
         if guest.allowed:
             groups = frozenset({guest.group})
             modules.append(LoginModuleConfiguration(SUFFICIENT, guest.user, groups, without_credentials=True))
-        users: list[UserConfiguration] = []
-        for holder in self.inner(plugin, "users", words.USERS):
-            for element in self.inner(holder, "authenticationUser", words.USER):
-                user = self._user(element)
-                if user is not None:
-                    users.append(user)
+        elements = [
+            element
+            for holder in self.inner(plugin, "users", words.USERS)
+            for element in self.inner(holder, "authenticationUser", words.USER)
+        ]
+        users = [user for user in map(self._user, elements) if user is not None]
         for name, count in Counter(user.name for user in users).items():
             if count > 1:
                 self.findings.error(plugin.line, f"<simpleAuthenticationPlugin> names user {name[:MAX_WORD]!r} twice")
-        if not users and not modules:
+        if not elements and not modules:
             self.findings.error(plugin.line, "<simpleAuthenticationPlugin> lets nobody in: it has no users")
         modules.append(LoginModuleConfiguration(SUFFICIENT, users=tuple(users)))
         return AuthenticationConfiguration(tuple(modules))
