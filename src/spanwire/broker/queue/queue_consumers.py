@@ -40,23 +40,45 @@ class QueueConsumers:
         self.selective = 0
         self.conditional = 0  # bridges with a condition that changes with time
         self.uniform = True
+        self.newest: QueueConsumer | None = None  # attached last, with no change since
         self._policy: Final[QueuePolicy] = policy
         self._pending_lists: Final[list[PendingList]] = lists
         self._strict: Final[bool] = policy.strict_order_dispatch
         self._next = 0
+        self._is_numbered = True  # the indexes in turn are those of the list
         self._exclusive: Subscription | None = None
         self._leaving: Subscription | None = None  # the previous exclusive consumer, while its messages are in flight
 
     def attach(self, subscription: Subscription) -> None:
-        """Add a consumer behind the others of the same priority."""
-        index = len(self.all)
-        if self._policy.use_consumer_priority:
-            priority = subscription.info.priority
-            index = 0
-            while index < len(self.all) and self.all[index].subscription.info.priority >= priority:
-                index += 1
-        self.all.insert(index, QueueConsumer(subscription))
-        self._changed()
+        """Add a consumer behind the others of the same priority, at a cost that hardly depends on their number."""
+        consumer = QueueConsumer(subscription)
+        index = self._place_behind(subscription.info.priority)
+        if index == len(self.all):
+            consumer.turn_index = index
+        else:
+            self._is_numbered = False
+        self.all.insert(index, consumer)
+        self.newest = consumer
+        self._count(subscription)
+        best = self._exclusive
+        if self._is_exclusive(subscription) and (
+            best is None or (self._policy.use_consumer_priority and subscription.info.priority > best.info.priority)
+        ):
+            best = subscription
+        self._begin_turns(best)
+
+    def _place_behind(self, priority: int) -> int:
+        """Return the index behind the last consumer of at least this priority."""
+        low, high = 0, len(self.all)
+        if not self._policy.use_consumer_priority:
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            if self.all[middle].subscription.info.priority >= priority:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def detach(self, subscription: Subscription) -> QueueConsumer | None:
         """Remove and return a consumer, None if the subscription was not attached."""
@@ -90,6 +112,28 @@ class QueueConsumers:
         return gone
 
     def _changed(self) -> None:
+        self._is_numbered = False
+        self.newest = None
+        self.selective = 0
+        self.conditional = 0
+        best: Subscription | None = None
+        for consumer in self.all:
+            self._count(consumer.subscription)
+            if best is None and self._is_exclusive(consumer.subscription):
+                best = consumer.subscription
+        self._begin_turns(best)
+
+    def _count(self, subscription: Subscription) -> None:
+        if subscription.selector is not None or subscription.is_filtered:
+            self.selective += 1
+        if subscription.bridge_condition is not None:
+            self.conditional += 1
+
+    def _is_exclusive(self, subscription: Subscription) -> bool:
+        return subscription.info.exclusive or self._policy.all_consumers_exclusive
+
+    def _begin_turns(self, best: Subscription | None) -> None:
+        """Have the first consumer begin; ``best`` is the best one among exclusive consumers."""
         consumers = self.all
         self._next = 0
         self.uniform = (
@@ -97,18 +141,6 @@ class QueueConsumers:
             or not self._policy.use_consumer_priority
             or consumers[0].subscription.info.priority == consumers[-1].subscription.info.priority
         )
-        self.selective = 0
-        self.conditional = 0
-        best: Subscription | None = None
-        for index, consumer in enumerate(consumers):
-            consumer.turn_index = index
-            subscription = consumer.subscription
-            if subscription.selector is not None or subscription.is_filtered:
-                self.selective += 1
-            if subscription.bridge_condition is not None:
-                self.conditional += 1
-            if best is None and (subscription.info.exclusive or self._policy.all_consumers_exclusive):
-                best = subscription
         if best is self._leaving:
             self._leaving = None  # the better consumer left again
         before = self._exclusive
@@ -116,6 +148,14 @@ class QueueConsumers:
             if before is not None and self._leaving is None and before.dispatched_count > 0:
                 self._leaving = before
             self._exclusive = best
+
+    def _turn_of(self, consumer: QueueConsumer) -> int:
+        """Return the index of a consumer in turn; all are numbered again after a change at the front."""
+        if not self._is_numbered:
+            self._is_numbered = True
+            for index, each in enumerate(self.all):
+                each.turn_index = index
+        return consumer.turn_index
 
     def start_wait_ms(self, policy: QueuePolicy) -> int:
         """Return how long the dispatch must wait after a new consumer, in milliseconds; `AT_ONCE` ends a wait."""
@@ -161,7 +201,7 @@ class QueueConsumers:
 
     def turns_until(self, consumer: QueueConsumer) -> int:
         """Return the number of consumers in turn before ``consumer``."""
-        turns = consumer.turn_index - self._next
+        turns = self._turn_of(consumer) - self._next
         return turns if turns >= 0 else turns + len(self.all)
 
     def next_taker(self) -> Subscription | None:
@@ -233,7 +273,8 @@ class QueueConsumers:
         if self._strict:
             return
         if self.uniform:
-            self._next = consumer.turn_index + 1 if consumer.turn_index + 1 < len(self.all) else 0
+            behind = self._turn_of(consumer) + 1
+            self._next = behind if behind < len(self.all) else 0
         elif self._exclusive is None:
             self._go_behind_equals(self.all.index(consumer))
 

@@ -25,8 +25,9 @@ from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue.browser import Browse
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
-from spanwire.broker.routing.consumer_removal import Leaving
+from spanwire.broker.routing.consumer_removal import CONSUMERS_PER_STEP, Leaving
 from spanwire.broker.security.access_control import AccessControl
+from spanwire.broker.topic.topic import Topic
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
@@ -228,6 +229,8 @@ class ConsumerRegistry(ConsumerRemover):
 
     def _count(self, part: Destination) -> int:
         destination = self._map.find(part)
+        if isinstance(destination, Topic):
+            self._context.steps += len(destination.durables) // CONSUMERS_PER_STEP  # it asks each one for its consumer
         return 0 if destination is None else destination.consumer_count
 
     def start(self, subscription: Subscription) -> None:

@@ -81,7 +81,11 @@ class SharedScan:
 
     def join_all(self) -> None:
         """Have consumers without a scan group scan the whole list."""
-        if len(self._of) < len(self._consumers.all):
+        missing = len(self._consumers.all) - len(self._of)
+        newest = self._consumers.newest
+        if missing == 1 and newest is not None and newest not in self._of:
+            self._join(newest)
+        elif missing > 0:
             for consumer in self._consumers.all:
                 if consumer not in self._of:
                     self._join(consumer)

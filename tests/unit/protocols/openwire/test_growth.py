@@ -1,0 +1,164 @@
+"""The work for a command of a client does not grow with the number of its likes.
+
+Else many small commands together would take the square of their number. The work is the number of executed lines of
+Python: the compiled build has none, and so no growth. What a command really has to look at is counted in steps, and taken in
+slices: `protocols.base.REQUEST_STEPS`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
+
+import pytest
+
+from spanwire.broker.routing.consumer_removal import CONSUMERS_PER_STEP
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from tests.support.openwire_dialogue import OpenWirePeer, World
+
+FEW: Final = 100
+MANY: Final = 800
+GROWTH: Final = 1.3  # tables grow, and logarithms
+INDIVIDUAL_ACK: Final = 4
+REDELIVERED_ACK: Final = 3
+ADD, REMOVE = 0, 1
+BEGIN: Final = 0
+QUEUE: Final = wire.ActiveMQQueue("Q")
+TOPIC: Final = wire.ActiveMQTopic("T")
+
+Commands = Callable[[OpenWirePeer, int], Any]
+
+
+def lines_of(peer: OpenWirePeer, command: Any) -> int:
+    """Return how many lines run until the broker has done what a command asks for."""
+    octets = peer.encoder.encode(command)
+    lines = 0
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    sys.settrace(count)
+    try:
+        peer.connection.receive_data(octets, peer.world.now)
+        while peer.world.broker.next_timeout() == 0.0:
+            peer.world.broker.run(peer.world.now)
+    finally:
+        sys.settrace(None)
+    peer.world.settle()
+    peer.received.clear()
+    return lines
+
+
+def consumer_of(destination: wire.ActiveMQDestination, **fields: Any) -> Commands:
+    def command(peer: OpenWirePeer, number: int) -> Any:
+        own = {
+            name: value.replace("#", str(number)) if isinstance(value, str) else value for name, value in fields.items()
+        }
+        priority = own.pop("rank", 0) and number % 100
+        identity = peer.consumer_id(number + 2)
+        own.setdefault("prefetch_size", 1)
+        return wire.ConsumerInfo(consumer_id=identity, destination=destination, priority=priority, **own)
+
+    return command
+
+
+def message(peer: OpenWirePeer, number: int, **fields: Any) -> Any:
+    sent = peer.text_message(QUEUE, "x", persistent=False)
+    for name, value in fields.items():
+        setattr(sent, name, value)
+    return sent
+
+
+def session(peer: OpenWirePeer, number: int) -> Any:
+    return wire.SessionInfo(wire.SessionId(connection_id=peer.connection_id, value=number + 2))
+
+
+def producer(peer: OpenWirePeer, number: int) -> Any:
+    return wire.ProducerInfo(producer_id=peer.producer_id(number + 2), destination=QUEUE)
+
+
+def temporary(peer: OpenWirePeer, number: int) -> Any:
+    return wire.DestinationInfo(
+        connection_id=wire.ConnectionId(peer.connection_id),
+        destination=wire.ActiveMQTempQueue(f"{peer.connection_id}:{number}"),
+        operation_type=ADD,
+    )
+
+
+def branch(peer: OpenWirePeer, number: int) -> Any:
+    return wire.TransactionInfo(
+        connection_id=wire.ConnectionId(peer.connection_id),
+        transaction_id=wire.XATransactionId(format_id=1, global_transaction_id=b"%d" % number, branch_qualifier=b"b"),
+        type=BEGIN,
+    )
+
+
+COMMANDS: Final[dict[str, Commands]] = {
+    "consumers of a queue": consumer_of(QUEUE),
+    "consumers of a queue with priorities": consumer_of(QUEUE, rank=True),
+    "exclusive consumers of a queue": consumer_of(QUEUE, exclusive=True),
+    "consumers of a queue with selectors": consumer_of(QUEUE, selector="a = #"),
+    "consumers of a topic with selectors": consumer_of(TOPIC, selector="a = #"),
+    "consumers of a pattern": consumer_of(wire.ActiveMQTopic("T.>")),
+    "consumers of several queues": consumer_of(wire.ActiveMQQueue("A,B,C")),
+    "browsers": consumer_of(QUEUE, browser=True),
+    "sessions": session,
+    "producers": producer,
+    "temporary queues": temporary,
+    "transactions": lambda peer, number: peer.transaction(BEGIN, number + 1),
+    "branches": branch,
+    "messages of a queue": message,
+    "messages of groups": lambda peer, number: message(peer, number, group_id=f"g{number}"),
+    "messages in a transaction": lambda peer, number: message(peer, number, transaction_id=peer.transaction_id()),
+    "destinations": lambda peer, number: message(peer, number, destination=wire.ActiveMQQueue(f"Q{number}")),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_s45_a_command_takes_no_more_work_after_many_of_its_kind(name: str) -> None:
+    peer = World().connect()
+    peer.produces()
+    peer.consumes(wire.ActiveMQTopic("ActiveMQ.Advisory.>"))  # advisories are part of the work
+    peer.transacts(BEGIN)
+    peer.consumes(QUEUE, 2_000, prefetch_size=1)
+    lines = [lines_of(peer, COMMANDS[name](peer, number)) for number in range(1, MANY)]
+    few, many = sorted(lines[FEW : FEW + 10])[5], sorted(lines[-10:])[5]
+    assert many <= GROWTH * few, f"{few} lines after {FEW}, {many} after {MANY}"
+
+
+def test_a_durable_subscriber_counts_steps_for_others_of_its_topic() -> None:
+    peer = World().connect(client_id="client")
+    peer.consumes(wire.ActiveMQTopic("ActiveMQ.Advisory.>"))
+    for number in range(MANY):
+        peer.sends(consumer_of(TOPIC, subscription_name="s#")(peer, number))
+    before = peer.world.broker.steps
+    peer.sends(consumer_of(TOPIC, subscription_name="last")(peer, MANY))
+    assert peer.world.broker.steps - before > MANY // CONSUMERS_PER_STEP
+
+
+@pytest.mark.parametrize("kind", [INDIVIDUAL_ACK, REDELIVERED_ACK])
+@pytest.mark.parametrize("is_last_first", [False, True])
+def test_an_acknowledgement_takes_no_more_work_among_many_messages_in_flight(kind: int, is_last_first: bool) -> None:
+    def lines_among(count: int) -> int:
+        peer = World().connect()
+        peer.produces()
+        peer.consumes(QUEUE, prefetch_size=2 * MANY)
+        for _ in range(count):
+            peer.sends(peer.text_message(QUEUE, "x", persistent=False))
+        messages = peer.dispatched()[:: -1 if is_last_first else 1]
+        assert len(messages) == count
+        acks = [
+            wire.MessageAck(
+                consumer_id=peer.consumer_id(), destination=QUEUE, ack_type=kind, message_count=1,
+                first_message_id=one.message_id, last_message_id=one.message_id,
+            )
+            for one in messages[20:40]
+        ]  # fmt: skip
+        lines_of(peer, acks[0])  # makes the index
+        return sum(lines_of(peer, ack) for ack in acks[1:])
+
+    assert lines_among(MANY) <= GROWTH * lines_among(FEW)
