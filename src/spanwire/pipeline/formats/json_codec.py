@@ -7,7 +7,9 @@ are refused, so validation never uses the network.
 from __future__ import annotations
 
 import json
-from typing import Final
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import jsonschema
 import pyarrow as pa
@@ -24,6 +26,10 @@ from spanwire.pipeline.formats.writer_schemas import WriterSchemas
 MAX_SCHEMA_CHARACTERS: Final = MIB  # registries refuse larger schemas
 MAX_PLACE: Final = 100  # characters of a JSON path in an error; the sender chooses the names of its steps
 MAX_NODES: Final = 100_000  # parts of a schema that are searched for references
+# References within a schema that a body may follow: alternatives that refer to each other multiply them, and a body of
+# some hundred octets would take for ever.
+STEPS: Final = 10_000
+STEPS_PER_OCTET: Final = 10
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -42,7 +48,10 @@ class JsonCodec:
             validator.check_schema(schema)
         except jsonschema.SchemaError as error:
             raise fault(f"{error.json_path}: {error.message}") from None
-        self._validator: Final = validator(schema, registry=referencing.Registry())
+        self._steps: Final = Steps()
+        # A schema with the word $schema would choose the library's own class again, at each reference to it.
+        plain = {name: part for name, part in schema.items() if name != "$schema"}
+        self._validator: Final = limited(validator, self._steps)(plain, registry=referencing.Registry())
         self.arrow: pa.DataType = self._type.arrow
         self.body: pa.DataType = pa.string() if registered is None else pa.binary()
         self._header: Final = b"" if registered is None else schema_header(registered.id)
@@ -70,7 +79,7 @@ class JsonCodec:
             document: object = json.loads(octets.decode(), parse_constant=refuse_constant)
         except (ValueError, RecursionError):
             raise MessageFormatError("the body is not JSON") from None
-        self._validate(document)
+        self._validate(document, STEPS + STEPS_PER_OCTET * len(octets))
         try:
             return self._type.read(document) if document is not None else None
         except (ValueError, OverflowError):
@@ -79,20 +88,68 @@ class JsonCodec:
     def encode(self, value: object) -> bytes | str:
         """Return the body of a value. Raises `MessageFormatError` if the schema does not allow the value."""
         document = self._type.write(value)
-        self._validate(document)
+        self._validate(document, sys.maxsize)
         try:
             text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         except ValueError:
             raise MessageFormatError("a number is infinite or NaN") from None
         return self._header + text.encode() if self._header else text
 
-    def _validate(self, document: object) -> None:
+    def _validate(self, document: object, steps: int) -> None:
+        self._steps.left = steps
         try:
             error = next(self._validator.iter_errors(document), None)
         except RecursionError:
             raise MessageFormatError("the body is nested too deep") from None
+        except ArithmeticError:
+            raise MessageFormatError("a number of the body is too large for a rule of the schema") from None
         if error is not None:  # error.message is left out because it quotes the body
             raise MessageFormatError(f"{error.json_path[:MAX_PLACE]} breaks the rule {error.validator}")
+
+
+class Steps:
+    """Counts the references that a validation follows."""
+
+    left = 0
+
+    def take(self) -> None:
+        """Raise `MessageFormatError` after the last step."""
+        if self.left <= 0:
+            raise MessageFormatError("the body takes too many steps to be checked")
+        self.left -= 1
+
+
+def limited(validator: Any, steps: Steps) -> Any:
+    """Return a class of validators that counts references, and finds equal items in one pass."""
+
+    def counted(rule: Callable[..., Iterator[Any] | None]) -> Callable[..., Iterator[Any]]:
+        def follow(*arguments: Any) -> Iterator[Any]:
+            steps.take()
+            yield from rule(*arguments) or ()
+
+        return follow
+
+    rules = {word: counted(validator.VALIDATORS[word]) for word in REFERENCES if word in validator.VALIDATORS}
+    return jsonschema.validators.extend(validator, {**rules, "uniqueItems": unique_items})
+
+
+def unique_items(_: object, is_wanted: object, instance: object, __: object) -> Iterator[jsonschema.ValidationError]:
+    """Return an error for an array with equal items. The library compares each object with each other."""
+    if is_wanted and isinstance(instance, list):
+        # Texts, because a sender can choose numbers with the same hash.
+        if len({json.dumps(comparable(item), sort_keys=True) for item in instance}) < len(instance):
+            yield jsonschema.ValidationError("two items are equal")
+
+
+def comparable(value: object) -> object:
+    """Return a value whose JSON is that of all equal values; 1.0 is 1."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [comparable(item) for item in value]
+    if isinstance(value, dict):
+        return {name: comparable(item) for name, item in value.items()}
+    return value
 
 
 def same_schema(stored: StoredSchema) -> StoredSchema:
@@ -100,7 +157,7 @@ def same_schema(stored: StoredSchema) -> StoredSchema:
     return stored
 
 
-def load_schema(text: str) -> object:
+def load_schema(text: str) -> dict[str, object]:
     """Return the parsed schema.
 
     Raises:

@@ -300,7 +300,10 @@ def _fill_duration(message: Any, value: object) -> None:
 
 
 def _read_json(message: Any) -> object:
-    return json_format.MessageToJson(message, indent=None, ensure_ascii=False)
+    try:
+        return json_format.MessageToJson(message, indent=None, ensure_ascii=False)
+    except (json_format.Error, ValueError, RecursionError):
+        raise MessageFormatError("a number of the message, or its depth, has no form in JSON") from None
 
 
 def _fill_json(message: Any, value: object) -> None:

@@ -2,8 +2,8 @@
 
     def normalise(text: str | None, properties: dict[str, object]) -> str | None: ...
 
-A route file alone can load no code. Modules are sent to workers by value, without an installation there; only the
-imports must be installed.
+A route file alone can load no code, and no other user may write to the directory or a module. Modules are sent to
+workers by value, without an installation there; only the imports must be installed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Final, cast
 
 from pyspark import cloudpickle
 
+from spanwire.bridges.owned_files import check_directory, check_file
+from spanwire.model.errors import ConfigurationError
 from spanwire.routes.model import CallFunction
 
 TextFunction = Callable[[str | None, dict[str, object]], str | None]
@@ -51,6 +53,11 @@ def _load(call: CallFunction, directory: Path) -> ModuleType:
     path = (root / f"{call.module}.py").resolve()
     if path.parent != root or not path.is_file():
         raise call.location.error(f"there is no {call.module}.py in {directory}")
+    try:
+        check_directory(root, "the directory of functions")
+        check_file(path, "the module")
+    except ConfigurationError as error:
+        raise call.location.error(str(error)) from None
     specification = importlib.util.spec_from_file_location(PREFIX + call.module, path)
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)

@@ -44,3 +44,11 @@ def test_a_function_needs_a_directory_and_its_module(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("1 / 0\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"mine\.py cannot be loaded: ZeroDivisionError"):
         load_functions(calls("mine.one"), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "mine.py"])
+def test_functions_that_other_users_can_change_are_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def one(text, properties):\n    return text\n", encoding="utf-8")
+    (tmp_path / name).chmod(0o777)
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:1: .* can be written by other users: chmod go-w "):
+        load_functions(calls("mine.one"), tmp_path)

@@ -1,8 +1,8 @@
 """The work for a command of a client does not grow with the number of its likes.
 
 Else many small commands together would take the square of their number. The work is the number of executed lines of
-Python: the compiled build has none, and so no growth. What a command really has to look at is counted in steps, and taken in
-slices: `protocols.base.REQUEST_STEPS`.
+Python: the compiled build has none, and so no growth. What a command really has to look at is counted in steps, and
+taken in slices: `protocols.base.REQUEST_STEPS`.
 """
 
 from __future__ import annotations

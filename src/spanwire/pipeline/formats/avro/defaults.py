@@ -5,72 +5,87 @@ Readers and writers treat the encoded defaults like octets of a body, so this mo
 
 from __future__ import annotations
 
+from typing import Final
+
 from spanwire.model.errors import MessageFormatError
 from spanwire.pipeline.formats import leaves
 from spanwire.pipeline.formats.avro import kinds
 from spanwire.pipeline.formats.avro.octets import DOUBLE_FORM, FLOAT_FORM, write_long, write_octets
 from spanwire.pipeline.formats.avro.schema import AvroSchema
 
+MAX_VALUES: Final = 100_000  # of all defaults of a schema; bounds its check on the driver
 
-def default_octets(schema: AvroSchema, default: object) -> bytes:
-    """Return a default in the binary encoding.
 
-    Raises:
-        MessageFormatError: the default does not fit the type.
+class DefaultWriter:
+    """Writes the defaults of one schema.
+
+    The number of values is limited: a default of ten empty records, whose own field has ten such records as a default,
+    and so on, multiplies.
     """
-    out = bytearray()
-    _write(schema, default, out)
-    return bytes(out)
 
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+        self._out = bytearray()
 
-def _write(schema: AvroSchema, default: object, out: bytearray) -> None:
-    kind = schema.kind
-    if kind == kinds.UNION:
-        _write_union(schema, default, out)
-    elif kind == kinds.RECORD and isinstance(default, dict):
-        for field in schema.fields:
-            _write(field.schema, default.get(field.name, field.default), out)
-    elif kind == kinds.ARRAY and isinstance(default, list):
-        _write_block(schema.inner[0], [(b"", item) for item in default], out)
-    elif kind == kinds.MAP and isinstance(default, dict):
-        _write_block(schema.inner[0], [(_key(key), item) for key, item in default.items()], out)
-    elif kind == kinds.ENUM and default in schema.symbols:
-        write_long(out, schema.symbols.index(str(default)))
-    else:
-        _write_single(schema, default, out)
+    def octets(self, schema: AvroSchema, default: object) -> bytes:
+        """Return a default in the binary encoding.
+
+        Raises:
+            MessageFormatError: the default does not fit the type, or the defaults have too many values.
+        """
+        self._out = bytearray()
+        self._write(schema, default)
+        return bytes(self._out)
+
+    def _write(self, schema: AvroSchema, default: object) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise MessageFormatError(f"the defaults of the schema have more than {MAX_VALUES} values")
+        kind = schema.kind
+        if kind == kinds.UNION:
+            self._write_union(schema, default)
+        elif kind == kinds.RECORD and isinstance(default, dict):
+            for field in schema.fields:
+                self._write(field.schema, default.get(field.name, field.default))
+        elif kind == kinds.ARRAY and isinstance(default, list):
+            self._write_block(schema.inner[0], [(b"", item) for item in default])
+        elif kind == kinds.MAP and isinstance(default, dict):
+            self._write_block(schema.inner[0], [(_key(key), item) for key, item in default.items()])
+        elif kind == kinds.ENUM and default in schema.symbols:
+            write_long(self._out, schema.symbols.index(str(default)))
+        else:
+            _write_single(schema, default, self._out)
+
+    def _write_block(self, schema: AvroSchema, entries: list[tuple[bytes, object]]) -> None:
+        """Write the items of an array, or the keys and values of a map."""
+        if entries:
+            write_long(self._out, len(entries))
+        for key, item in entries:
+            self._out += key
+            self._write(schema, item)
+        write_long(self._out, 0)
+
+    def _write_union(self, schema: AvroSchema, default: object) -> None:
+        """Write a default as the first matching branch of a union.
+
+        Before version 1.12 the specification allowed only the first branch.
+        """
+        begin = len(self._out)
+        for index, branch in enumerate(schema.inner):
+            write_long(self._out, index)
+            try:
+                self._write(branch, default)
+            except MessageFormatError:
+                del self._out[begin:]
+                continue
+            return
+        raise MessageFormatError("a default fits no branch of its union")
 
 
 def _key(key: str) -> bytes:
     out = bytearray()
     write_octets(out, key.encode())
     return bytes(out)
-
-
-def _write_block(schema: AvroSchema, entries: list[tuple[bytes, object]], out: bytearray) -> None:
-    """Write the items of an array, or the keys and values of a map."""
-    if entries:
-        write_long(out, len(entries))
-    for key, item in entries:
-        out += key
-        _write(schema, item, out)
-    write_long(out, 0)
-
-
-def _write_union(schema: AvroSchema, default: object, out: bytearray) -> None:
-    """Write a default as the first matching branch of a union.
-
-    Before version 1.12 the specification allowed only the first branch.
-    """
-    for index, branch in enumerate(schema.inner):
-        written = bytearray()
-        try:
-            _write(branch, default, written)
-        except MessageFormatError:
-            continue
-        write_long(out, index)
-        out += written
-        return
-    raise MessageFormatError("a default fits no branch of its union")
 
 
 def _write_single(schema: AvroSchema, default: object, out: bytearray) -> None:

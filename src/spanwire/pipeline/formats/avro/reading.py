@@ -16,7 +16,7 @@ from typing import Final
 from spanwire.model.errors import ConfigurationError, MessageFormatError
 from spanwire.pipeline.formats.avro import kinds
 from spanwire.pipeline.formats.avro.columns import member_names, shared_number
-from spanwire.pipeline.formats.avro.defaults import default_octets
+from spanwire.pipeline.formats.avro.defaults import DefaultWriter
 from spanwire.pipeline.formats.avro.octets import OctetReader
 from spanwire.pipeline.formats.avro.schema import AvroSchema, fault
 
@@ -146,7 +146,7 @@ def _record(writer: AvroSchema, reader: AvroSchema) -> Read:
             continue
         if not field.has_default:
             return _failing(f"the writer's {writer.label} has no field {field.name}, and there is no default")
-        octets = OctetReader(default_octets(field.schema, field.default), 0)
+        octets = OctetReader(DefaultWriter().octets(field.schema, field.default), 0)
         defaults[field.name] = compile_reader(field.schema, field.schema)(octets)
 
     def read(octets: OctetReader) -> object:
@@ -256,19 +256,20 @@ def number(value: object) -> int:
     return value
 
 
-def check_defaults(schema: AvroSchema) -> None:
-    """Check the defaults of all fields.
+def check_defaults(schema: AvroSchema, writer: DefaultWriter | None = None) -> None:
+    """Check the defaults of all fields, with one ``writer`` for the whole schema.
 
     Raises:
         ConfigurationError: a default does not fit the type of the field.
     """
+    writer = DefaultWriter() if writer is None else writer
     for field in schema.fields:
         if field.has_default:
             try:
-                octets = OctetReader(default_octets(field.schema, field.default), 0)
+                octets = OctetReader(writer.octets(field.schema, field.default), 0)
                 compile_reader(field.schema, field.schema)(octets)
             except (MessageFormatError, ConfigurationError) as error:
                 raise fault(f"the default of the field {field.name} does not fit: {error}") from None
-        check_defaults(field.schema)
+        check_defaults(field.schema, writer)
     for inner in schema.inner:
-        check_defaults(inner)
+        check_defaults(inner, writer)

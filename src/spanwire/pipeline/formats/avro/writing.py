@@ -13,7 +13,7 @@ from spanwire.model.errors import MessageFormatError
 from spanwire.pipeline.formats import leaves
 from spanwire.pipeline.formats.avro import kinds
 from spanwire.pipeline.formats.avro.columns import is_nullable, member_names, shared_number
-from spanwire.pipeline.formats.avro.defaults import default_octets
+from spanwire.pipeline.formats.avro.defaults import DefaultWriter
 from spanwire.pipeline.formats.avro.octets import DOUBLE_FORM, FLOAT_FORM, write_long, write_octets
 from spanwire.pipeline.formats.avro.schema import AvroSchema
 
@@ -64,7 +64,9 @@ def _refusing_null(schema: AvroSchema, write: Write) -> Write:
 
 def _record(schema: AvroSchema) -> Write:
     writers = {field.name: _refusing_null(field.schema, compile_writer(field.schema)) for field in schema.fields}
-    defaults = {field.name: default_octets(field.schema, field.default) for field in schema.fields if field.has_default}
+    defaults = {
+        field.name: DefaultWriter().octets(field.schema, field.default) for field in schema.fields if field.has_default
+    }
 
     def write(out: bytearray, value: object) -> None:
         if not isinstance(value, dict):
