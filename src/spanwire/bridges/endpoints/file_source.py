@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import re
@@ -20,6 +21,7 @@ from spanwire.model.units import MIB
 MAX_FILE_BYTES: Final = 64 * MIB  # bytes of a file; a larger one is moved to the failed files
 MAX_LISTED: Final = 100_000  # files of one look at the directory
 OPEN_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link, and no wait for a pipe
+DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 NO_FILE: Final = (errno.ENOENT, errno.ELOOP, errno.ENXIO)  # gone, or a link or socket by now
 FILE_NAME: Final = "CamelFileName"  # Camel's header with the name of the file
 
@@ -67,7 +69,7 @@ class OpenFileSource:
     async def _finish(self, directory: str) -> None:
         received, self._received = self._received, []
         try:
-            await asyncio.to_thread(_move, received, self._directory / directory if directory else None)
+            await asyncio.to_thread(self._move, received, directory)
         except OSError as error:
             raise JmsError(f"{error.filename}: {error.strerror}") from None
 
@@ -117,7 +119,7 @@ class OpenFileSource:
         finally:
             os.close(descriptor)
         if len(content) > MAX_FILE_BYTES:
-            _move([path], self._directory / self._source.move_failed)
+            self._move([path], self._source.move_failed)
             return None
         try:
             content.decode("utf-8")
@@ -131,13 +133,22 @@ class OpenFileSource:
         message.timestamp_ms = status.st_mtime_ns // 1_000_000
         return message
 
+    def _move(self, paths: list[Path], name: str) -> None:
+        """Move files to a directory, or remove the files without a ``name``; a missing file is left out.
 
-def _move(paths: list[Path], directory: Path | None) -> None:
-    """Move files to a directory, or remove the files; a missing file is left out."""
-    if directory is not None:
+        Whoever puts files into the source's directory may put a link there, too: none is followed.
+        """
+        if not name:
+            for path in paths:
+                path.unlink(missing_ok=True)
+            return
+        directory = self._directory / name
         directory.mkdir(exist_ok=True)
-    for path in paths:
-        if directory is None:
-            path.unlink(missing_ok=True)
-        elif path.exists():
-            path.replace(directory / path.name)
+        is_inside = directory.is_relative_to(self._directory)
+        descriptor = os.open(directory, DIRECTORY_FLAGS | (os.O_NOFOLLOW if is_inside else 0))
+        try:
+            for path in paths:
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(path, path.name, dst_dir_fd=descriptor)
+        finally:
+            os.close(descriptor)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,10 @@ OVERRIDE: Final = "Override"
 UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 MAX_NAME: Final = 200  # octets of a name; file systems take 255
 TEMPORARY: Final = ".new-"
+# Others may write to the directory: no link is followed, and no pipe is waited for.
+APPEND_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MODE: Final = 0o666  # of a new file, without the bits of the umask
 
 
 class OpenFileTarget:
@@ -73,31 +79,35 @@ class OpenFileTarget:
 
     def _write(self, path: Path, octets: bytes) -> None:
         if self._target.exists == APPEND:
-            with path.open("ab") as file:
-                file.write(octets)
-                file.flush()
-                os.fsync(file.fileno())
+            _store(path, APPEND_FLAGS, octets)
             return
         if path.exists() and self._target.exists in (IGNORE, FAIL):
             if self._target.exists == FAIL:
                 raise MessageFormatError(f"{path.name} exists already")
             return
         new = path.with_name(f"{TEMPORARY}{path.name}")
-        with new.open("wb") as file:
-            file.write(octets)
-            file.flush()
-            os.fsync(file.fileno())
+        new.unlink(missing_ok=True)  # of a process that was killed
+        _store(new, NEW_FLAGS, octets)
         new.replace(path)
 
 
 def _name_of(message_id: str) -> str:
     if not message_id:
         raise MessageFormatError("the message has no id, so fileName must name its file")
-    name = UNSAFE.sub("-", message_id)
+    name = re.sub(r"^\.", "-", UNSAFE.sub("-", message_id))  # hidden files are temporary, and .. is a directory
     if len(name) <= MAX_NAME:
         return name
     digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{name[: MAX_NAME - len(digest) - 1]}-{digest}"  # ids may differ in their ends alone
+
+
+def _store(path: Path, flags: int, octets: bytes) -> None:
+    with open(os.open(path, flags, MODE), "wb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is no file", str(path))
+        file.write(octets)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _octets(message: BridgeMessage) -> bytes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import http.client
 import re
+import socket
 import ssl
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -16,8 +18,11 @@ from spanwire.bridges.ports import PartlySentError
 from spanwire.client.addressing.redaction import redacted
 from spanwire.model.errors import JmsError, MessageFormatError
 from spanwire.model.message_view import BYTES, PLAIN, TEXT
+from spanwire.model.text import printable
 
 MAX_ANSWER_BYTES: Final = 64 * 1024  # bytes of an answer that are read, so that the connection can be used again
+MAX_REASON: Final = 100  # characters of a status line in an error; the server chooses them
+WHOLE: Final = 10  # times ``timeout_ms`` for a whole request: a server must not hold a thread for good, byte by byte
 AGAIN: Final = (408, 425, 429)  # answers of 4xx after which the same request may succeed
 CONTENT_TYPES: Final = {TEXT: "text/plain; charset=utf-8", BYTES: "application/octet-stream"}
 MESSAGE_ID: Final = "JMSMessageID"
@@ -34,6 +39,7 @@ class OpenHttpTarget:
     def __init__(self, target: HttpTarget) -> None:
         self._target: Final = target
         self._connection: http.client.HTTPConnection | None = None
+        self._is_cut = False  # the request under way took too long, and its answer is not whole
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send a request for each message. Raises `PartlySentError` for a message refused by the server."""
@@ -44,12 +50,19 @@ class OpenHttpTarget:
                 body = message.content.neutral_body() or b""
             except MessageFormatError as error:
                 raise PartlySentError(index, str(error)) from None
+            self._is_cut = False
+            cut = asyncio.get_running_loop().call_later(WHOLE * self._target.timeout_ms / 1000, self._cut)
             try:
                 status, reason = await asyncio.to_thread(self._request, message, body)
+                if self._is_cut:
+                    raise TimeoutError("the answer came too slowly")
             except (OSError, http.client.HTTPException) as error:
                 self._drop()
-                raise JmsError(f"{redacted(self._target.url)}: {str(error) or type(error).__name__}") from None
-            answer = f"{redacted(self._target.url)} answered {status} {reason}"
+                fault = printable(str(error))[:MAX_REASON] or type(error).__name__
+                raise JmsError(f"{redacted(self._target.url)}: {fault}") from None
+            finally:
+                cut.cancel()
+            answer = f"{redacted(self._target.url)} answered {status} {printable(reason)[:MAX_REASON]}"
             if 400 <= status < 500 and status not in AGAIN:
                 raise PartlySentError(index, answer)
             if not 200 <= status < 300:
@@ -66,6 +79,14 @@ class OpenHttpTarget:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    def _cut(self) -> None:
+        """End the request under way; its thread gets an error."""
+        self._is_cut = True
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _request(self, message: BridgeMessage, body: bytes) -> tuple[int, str]:
         parts = urlsplit(self._target.url)
