@@ -270,6 +270,26 @@ def test_a_rejected_message_is_refused_unless_one_behind_it_was_stored() -> None
     runs(scenario())
 
 
+@pytest.mark.parametrize(
+    "state",
+    [links.RELEASED, links.MODIFIED, 0, links.DECLARED + 1, 0x23, 0x99],
+    ids=["released", "modified", "settled without an outcome", "transactional", "received", "unknown"],
+)
+def test_a_message_with_an_odd_outcome_is_sent_again(state: int) -> None:
+    async def scenario() -> None:
+        broker = AmqpBroker()
+        target = await target_at(broker)
+        broker.outcome = lambda octets: (state if b"odd" in octets else links.ACCEPTED, None)
+        for words in (("first", "odd"), ("odd", "last")):
+            with pytest.raises(JmsError, match="a message was not stored: the broker gave the message back") as error:
+                await target.send(texts(*words))
+            assert not isinstance(error.value, MessageRefusedError)
+        await target.send(texts("first", "last"))  # the link goes on
+        assert not target._link._waiting
+
+    runs(scenario())
+
+
 def test_a_send_waits_for_credit_and_outcomes_up_to_a_time() -> None:
     async def scenario() -> None:
         broker = AmqpBroker()
