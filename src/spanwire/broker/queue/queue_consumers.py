@@ -52,7 +52,7 @@ class QueueConsumers:
     def attach(self, subscription: Subscription) -> None:
         """Add a consumer behind the others of the same priority, at a cost that hardly depends on their number."""
         consumer = QueueConsumer(subscription)
-        index = self._place_behind(subscription.info.priority)
+        index = self._index_behind(subscription.info.priority)
         if index == len(self.all):
             consumer.turn_index = index
         else:
@@ -67,7 +67,7 @@ class QueueConsumers:
             best = subscription
         self._begin_turns(best)
 
-    def _place_behind(self, priority: int) -> int:
+    def _index_behind(self, priority: int) -> int:
         """Return the index behind the last consumer of at least this priority."""
         low, high = 0, len(self.all)
         if not self._policy.use_consumer_priority:

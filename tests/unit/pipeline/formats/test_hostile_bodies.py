@@ -60,7 +60,7 @@ def test_a_number_that_json_does_not_have_ends_no_query(number: float) -> None:
     codec = ProtobufCodec(ProtobufPlan(files, "shop.Order"))
 
     def body(value: float) -> bytes:
-        inner = struct_pb2.Value(number_value=value).SerializeToString()
+        inner: bytes = struct_pb2.Value(number_value=value).SerializeToString()
         return b"\x0a" + bytes([len(inner)]) + inner
 
     assert are_null(codec, body(number), body(1.5)) == [True, False]

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
 import pytest
 
 from spanwire.routes.masking import HIDDEN, MAX_LINE, mask, without_secrets
@@ -66,3 +73,38 @@ def test_behind_a_path_parameters_are_hidden_as_elsewhere() -> None:
 
 def test_of_a_line_without_end_only_the_beginning_is_looked_through() -> None:
     assert mask("a" * MAX_LINE + f" tcp://u:{CANARY}@h") == "a" * MAX_LINE
+
+
+SOURCES: Final = Path(__file__).resolve().parents[4] / "src"
+IMPORT: Final = "from spanwire.routes.masking import without_secrets"
+TEXTS: Final = ("'tcp://h?' + 'a' * {n}", "'/' * {n}", "'a=&' * {n}", "'//' * {n} + '@'", "'tcp://h?x=' + 'a(' * {n}")
+
+
+def instructions_of(tmp_path: Path, length: int) -> int:
+    """Return the instructions that a process takes to look through addresses of this length, its start included."""
+    counts = tmp_path / str(length)
+    calls = [f"without_secrets({text.format(n=length)})" for text in TEXTS]
+    program = "\n".join([f"import sys; sys.path.insert(0, {str(SOURCES)!r})", IMPORT, *calls])
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        f"--callgrind-out-file={counts}",
+        sys.executable,
+        "-E",
+        "-S",
+        "-c",
+        program,
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    found = re.search(r"^(?:summary|totals): (\d+)", counts.read_text("utf-8"), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.large
+def test_an_address_is_looked_through_in_linear_time(tmp_path: Path) -> None:
+    if shutil.which("valgrind") is None:
+        pytest.skip("no valgrind, which counts instructions (apt package valgrind)")
+    start = instructions_of(tmp_path, 0)
+    short, long = (instructions_of(tmp_path, length) - start for length in (5_000, 10_000))
+    assert long < 2.5 * short

@@ -55,13 +55,11 @@ def lines_of(peer: OpenWirePeer, command: Any) -> int:
 
 def consumer_of(destination: wire.ActiveMQDestination, **fields: Any) -> Commands:
     def command(peer: OpenWirePeer, number: int) -> Any:
-        own = {
-            name: value.replace("#", str(number)) if isinstance(value, str) else value for name, value in fields.items()
-        }
-        priority = own.pop("rank", 0) and number % 100
-        identity = peer.consumer_id(number + 2)
-        own.setdefault("prefetch_size", 1)
-        return wire.ConsumerInfo(consumer_id=identity, destination=destination, priority=priority, **own)
+        own: dict[str, Any] = {"prefetch_size": 1}
+        for name, value in fields.items():
+            own[name] = value.replace("#", str(number)) if isinstance(value, str) else value
+        own["priority"] = number % 100 if own.pop("rank", False) else 0
+        return wire.ConsumerInfo(consumer_id=peer.consumer_id(number + 2), destination=destination, **own)
 
     return command
 
