@@ -9,6 +9,7 @@ Waiting is reading. What it prints goes into ``log``, which may be that of an ea
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
 
 END_TIMEOUT_S: Final = 30.0
 SHOWN_LINES: Final = 60  # of the log, in an error
@@ -43,6 +44,14 @@ class AnnouncingProcess:
         )
         assert self._process.stdout is not None
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kill it, if it is there after all."""
+        if not self.has_ended:
+            self.end(signal.SIGKILL)
 
     @property
     def pid(self) -> int:
@@ -72,6 +81,10 @@ class AnnouncingProcess:
     def send(self, number: signal.Signals) -> None:
         """A signal that need not end it."""
         self._process.send_signal(number)
+
+    def await_stop(self) -> None:
+        """Until a signal has stopped it, so that SIGCONT comes behind that."""
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def ended(self, timeout_s: float) -> int:
         """The exit status of a process that ends by itself; raises subprocess.TimeoutExpired."""

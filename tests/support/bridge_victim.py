@@ -1,6 +1,6 @@
 """``spanwire bridge run`` that stands still at one action, until a signal: ``python -m tests.support.bridge_victim``.
 
-    python -m tests.support.bridge_victim FILE ACTION:before|after:NUMBER
+    python -m tests.support.bridge_victim FILE ACTION:before|after:NUMBER [OPTION…]
 
 ACTION is the name of a class in `spanwire.bridges.engine.dialogue`; the process stops itself before or after the action
 of this number, and says so on standard error. SIGCONT lets it go on. What a link does behind the actions has names,
@@ -51,7 +51,7 @@ class Point:
         return result
 
 
-def run(file: str, text: str) -> int:
+def run(file: str, text: str, *options: str) -> int:
     """Run the bridges of a file."""
     point = Point(text)
     perform = BridgeRunner._perform
@@ -66,8 +66,8 @@ def run(file: str, text: str) -> int:
 
     BridgeRunner._perform = performed  # type: ignore[method-assign, assignment]
     links._complete = complete
-    return main(["bridge", "run", file])
+    return main(["bridge", "run", file, *options])
 
 
 if __name__ == "__main__":
-    sys.exit(run(*sys.argv[1:3]))
+    sys.exit(run(*sys.argv[1:]))
