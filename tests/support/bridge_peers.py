@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from spanwire import client
 from tests.support.broker_process import BrokerProcess
+from tests.support.java_clients import ACTIVEMQ
 from tests.support.kafka import KafkaProcess
 from tests.support.kafka_client import KafkaClient
 from tests.support.mosquitto import PASSWORD, USER, MosquittoProcess
@@ -20,7 +22,15 @@ from tests.support.redis_server import PASSWORD as REDIS_PASSWORD
 from tests.support.redis_server import RedisProcess
 
 GOOD_FACTORY: Final = '[connectionFactories.peer]\nurl = "{url}"\nprovider = "{provider}"\n'
-QUIET_S: Final = 0.5  # seconds without a message, after which a queue is empty
+JAVA_FACTORY: Final = """\
+[connectionFactories.peer]
+provider = "jvm"
+factoryClass = "{factory}"
+[connectionFactories.peer.properties]
+brokerURL = "{url}"
+"""
+LAST: Final = "the last message"
+WAIT_S: Final = 60.0
 LOGIN: Final = 'userName = "{user}"\npassword = "{password}"\n'
 
 
@@ -28,6 +38,7 @@ class BridgePeer(Protocol):
     """A broker with one destination per name, a queue or a topic with a subscription."""
 
     stores_acknowledgements: bool  # before it answers, so that a killed broker delivers again at most one batch
+    jars: Path | None  # of its provider
 
     def factory(self, password: str | None = None) -> str:
         """Return the table ``connectionFactories.peer``, with another password if given."""
@@ -70,6 +81,7 @@ class ActiveMqPeer:
     """A broker of the ActiveMQ family over STOMP; the test's own client speaks OpenWire."""
 
     stores_acknowledgements = True
+    jars: Path | None = None
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._broker: Final = broker
@@ -116,12 +128,32 @@ class ActiveMqPeer:
         self._broker.start()
 
     def _messages(self, name: str) -> list[client.Message]:
+        """Take all messages of a queue: until one arrives that is sent to its end now."""
         found: list[client.Message] = []
         with client.connect(self._broker.openwire_uri()) as connection, connection.session() as session:
+            session.create_producer(f"queue://{name}").send(LAST)
             consumer = session.create_consumer(f"queue://{name}")
-            while (message := consumer.receive(QUIET_S)) is not None:
+            while (message := consumer.receive(WAIT_S)) is not None and message.body != LAST:
                 found.append(message)
+        assert message is not None, f"{name} does not end"
         return found
+
+
+class JavaPeer(ActiveMqPeer):
+    """ActiveMQ Classic through its client in Java; the test's own client is ours."""
+
+    def __init__(self, broker: BrokerProcess, jars: Path) -> None:
+        super().__init__(broker)
+        self.jars = jars
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table, without a login."""
+        return JAVA_FACTORY.format(url=self._broker.openwire_uri(), factory=ACTIVEMQ)
+
+    def dead_letters(self, name: str) -> list[tuple[str, str]]:
+        """Remove all messages of the queue with the suffix DLQ."""
+        messages = self._messages(f"{name}.DLQ")
+        return [(message.text, str(message.properties["dlqDeliveryFailureCause"])) for message in messages]
 
 
 class ArtemisPeer(ActiveMqPeer):
@@ -141,6 +173,7 @@ class RabbitPeer:
     """RabbitMQ through one of its protocols."""
 
     stores_acknowledgements = False
+    jars: Path | None = None
 
     def __init__(self, broker: RabbitProcess, provider: str, url: str) -> None:
         self.client: Final = RabbitClient(f"amqp://guest:guest@127.0.0.1:{broker.amqp_port}/")
@@ -209,10 +242,10 @@ class MosquittoPeer:
     """Mosquitto; the source is one topic, the target another, because a topic has no owner."""
 
     stores_acknowledgements = True  # with its sessions, when it ends in order
+    jars: Path | None = None
 
     def __init__(self, broker: MosquittoProcess) -> None:
         self._broker: Final = broker
-        self._collector: MqttClient | None = None
 
     def factory(self, password: str | None = None) -> str:
         """Return the table with the user of the test."""
@@ -231,23 +264,27 @@ class MosquittoPeer:
         return f'targetConnectionFactory = "peer"\ntargetDestination = "topic://{name}/out"\n'
 
     def create(self, name: str) -> None:
-        """Subscribe the session of the bridge, and a collector."""
-        session = MqttClient(self._broker.port, name)
-        session.subscribe(f"{name}/in")
-        session.close()
-        for topic in (f"{name}/out", f"{name}/in.DLQ"):
-            self._client().subscribe(topic)
+        """Subscribe the session of the bridge, and those of collectors, for which the broker keeps what is sent.
+
+        A collector is not there while the broker ends, because the broker would deliver again what it was delivering.
+        """
+        for session, topic in ((name, f"{name}/in"), *((topic, topic) for topic in (f"{name}/out", f"{name}/in.DLQ"))):
+            subscriber = MqttClient(self._broker.port, session)
+            subscriber.subscribe(topic)
+            subscriber.close()
 
     def send(self, name: str, texts: list[str]) -> None:
         """Publish texts with quality of service 1."""
-        self._client().publish(f"{name}/in", [text.encode() for text in texts], ContentType="text/plain")
+        publisher = MqttClient(self._broker.port, f"{name}/publisher")
+        publisher.publish(f"{name}/in", [text.encode() for text in texts], ContentType="text/plain")
+        publisher.close()
 
     def take(self, name: str) -> list[str]:
-        """Return what the collector has got."""
+        """Return what the collector gets."""
         return [message.payload.decode() for message in self._taken(f"{name}/out")]
 
     def dead_letters(self, name: str) -> list[tuple[str, str]]:
-        """Return the dead letters that the collector has got."""
+        """Return the dead letters that the collector gets."""
         return [
             (message.payload.decode(), dict(message.properties.UserProperty)["dlqDeliveryFailureCause"])
             for message in self._taken(f"{name}/in.DLQ")
@@ -261,14 +298,10 @@ class MosquittoPeer:
         """Start the broker."""
         self._broker.start()
 
-    def _client(self) -> MqttClient:
-        if self._collector is None:
-            self._collector = MqttClient(self._broker.port, "peer-collector")
-        return self._collector
-
     def _taken(self, topic: str) -> list[Any]:
-        messages = self._client().messages(topic)
-        self._client().forget(topic)
+        collector = MqttClient(self._broker.port, topic)
+        messages = collector.take(topic)
+        collector.close()
         return messages
 
 
@@ -276,6 +309,7 @@ class KafkaPeer:
     """Kafka; the source is one topic, the target another."""
 
     stores_acknowledgements = True
+    jars: Path | None = None
 
     def __init__(self, broker: KafkaProcess) -> None:
         self._broker: Final = broker
@@ -308,7 +342,7 @@ class KafkaPeer:
     def take(self, name: str) -> list[str]:
         """Return the committed records that were not taken yet."""
         topic = f"{name}.out"
-        records = self._client.records(topic, self._taken.get(topic, 0))
+        records = self._client.records(topic, self._taken.get(topic, 0), is_patient=True)
         if records:
             self._taken[topic] = records[-1].offset + 1
         return [record.value.decode() for record in records]
@@ -331,6 +365,7 @@ class NatsPeer:
     """NATS; the source is the subject of one stream, the target that of another."""
 
     stores_acknowledgements = False
+    jars: Path | None = None
 
     def __init__(self, server: NatsProcess) -> None:
         self._server: Final = server
@@ -388,6 +423,7 @@ class RedisPeer:
     """Redis; the source is one stream, the target another."""
 
     stores_acknowledgements = True
+    jars: Path | None = None
 
     def __init__(self, server: RedisProcess) -> None:
         self._server: Final = server

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from spanwire.bridges.engine.counters import BridgeStatus
 from spanwire.bridges.files.bridge_file import read_bridges
+from spanwire.bridges.jars import with_jars
 from spanwire.bridges.running.process import BridgeProcess
 from spanwire.routes.readers.placeholders import Placeholders
 
@@ -26,9 +27,9 @@ def forward_once(
     return _forward(_lines(source_url, source, target_url, target, words), transactions)
 
 
-def forward_file(text: str) -> BridgeStatus:
+def forward_file(text: str, jars: Path | None = None) -> BridgeStatus:
     """Run the only bridge of a file until its source is empty. Returns its last status."""
-    return _forward(text.splitlines(), None)
+    return _forward(text.splitlines(), None, jars)
 
 
 def _lines(source_url: str, source: str, target_url: str, target: str, words: dict[str, str]) -> list[str]:
@@ -42,8 +43,8 @@ def _lines(source_url: str, source: str, target_url: str, target: str, words: di
     ]
 
 
-def _forward(lines: list[str], transactions: Path | None) -> BridgeStatus:
-    definitions = read_bridges("\n".join(lines).encode(), "test.toml", Placeholders({}, {}))
+def _forward(lines: list[str], transactions: Path | None, jars: Path | None = None) -> BridgeStatus:
+    definitions = with_jars(read_bridges("\n".join(lines).encode(), "test.toml", Placeholders({}, {})), jars)
 
     async def run() -> BridgeStatus:
         process = BridgeProcess(definitions, lambda line: None, ends_when_empty=True, transactions=transactions)

@@ -13,7 +13,7 @@ from tests.support.await_start import await_start, is_listening
 from tests.support.ports import free_port
 
 JARS: Final = "SPANWIRE_SPARK_JARS"
-START_TIMEOUT_S: Final = 120.0
+START_TIMEOUT_S: Final = 300.0  # beside other tests on two processors
 END_TIMEOUT_S: Final = 60.0
 CLUSTER: Final = "c3BhbndpcmUtdGVzdHMtMA"  # 16 octets in Base64, as Kafka wants a cluster to be called
 CONFIGURATION: Final = """\

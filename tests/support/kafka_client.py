@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import UnknownTopicOrPartitionError
 
 T = TypeVar("T")
-WAIT_S: Final = 60.0
+WAIT_S: Final = 180.0  # of a call, which may wait for a transaction of 30 seconds on a busy machine
 POLL_MS: Final = 1_000
 SETTLED_S: Final = 0.5  # seconds; a cluster finishes a transaction a moment after it has answered the commit
 
@@ -46,8 +46,11 @@ class KafkaClient:
 
         self._run(call())
 
-    def records(self, topic: str, start: int = 0) -> list[Any]:
-        """Return the committed records from an offset on."""
+    def records(self, topic: str, start: int = 0, is_patient: bool = False) -> list[Any]:
+        """Return the committed records from an offset on.
+
+        A patient call waits for the end of a transaction that a killed server has left open.
+        """
 
         async def call() -> list[Any]:
             consumer = AIOKafkaConsumer(
@@ -64,7 +67,7 @@ class KafkaClient:
                 found: list[Any] = []
                 while await consumer.position(partition) < end:
                     batch = await consumer.getmany(timeout_ms=POLL_MS)
-                    if not batch:  # behind the position is an open transaction
+                    if not batch and not is_patient:  # behind the position is an open transaction
                         return found
                     found += batch.get(partition, [])
                 return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Final, Self
 
@@ -12,6 +14,7 @@ from tests.support.ports import free_port
 
 START_TIMEOUT_S: Final = 30.0
 END_TIMEOUT_S: Final = 30.0
+PAUSE_S: Final = 0.05
 USER: Final = "bridge"
 PASSWORD: Final = "right-word"
 CONFIGURATION: Final = """\
@@ -49,7 +52,7 @@ class MosquittoProcess:
 
     @property
     def is_running(self) -> bool:
-        """False after `stop`."""
+        """False after `stop` and `kill`."""
         return self._process is not None
 
     def __enter__(self) -> Self:
@@ -76,9 +79,30 @@ class MosquittoProcess:
             self._process = subprocess.Popen(command, stdout=output, stderr=output)
         await_start(self._process, lambda: is_listening(self.port), self.stop, log, START_TIMEOUT_S)
 
+    def store(self) -> None:
+        """Let the broker store its sessions, and return when that is done."""
+        assert self._process is not None
+        before = self._stored_at()
+        self._process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while self._stored_at() == before:
+            assert time.monotonic() < deadline, "Mosquitto stores nothing"
+            time.sleep(PAUSE_S)
+
+    def _stored_at(self) -> int:
+        file = self._directory / "mosquitto.db"
+        return file.stat().st_mtime_ns if file.exists() else 0
+
     def stop(self) -> None:
         """End the broker in order, so that it stores its sessions; connections break."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the broker at once, with the sessions that it stored last."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.terminate()
+            process.send_signal(number)
             process.wait(END_TIMEOUT_S)

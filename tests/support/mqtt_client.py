@@ -17,6 +17,7 @@ WAIT_S: Final = 30.0
 QUIET_S: Final = 0.4  # seconds without a message, after which all have arrived
 STEP_S: Final = 0.05
 HOUR_S: Final = 3_600
+LAST: Final = b"the last message"
 
 
 class MqttClient:
@@ -64,6 +65,13 @@ class MqttClient:
             time.sleep(STEP_S)
         raise AssertionError(f"messages to {topic} do not end")
 
+    def take(self, topic: str) -> list[Any]:
+        """Return the messages of a topic that the session has kept: until one arrives that is published now."""
+        self.publish(topic, [LAST])
+        with self._changed:
+            assert self._changed.wait_for(lambda: bool(self._messages) and self._messages[-1].payload == LAST, WAIT_S)
+            return [message for message in self._messages if message.topic == topic][:-1]
+
     def forget(self, topic: str) -> None:
         """Drop the messages of a topic."""
         with self._changed:
@@ -77,4 +85,5 @@ class MqttClient:
     def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
         with self._changed:
             self._messages.append(message)
+            self._changed.notify_all()
             self._last = time.monotonic()

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import aio_pika
 
 T = TypeVar("T")
-WAIT_S: Final = 30.0
+WAIT_S: Final = 180.0  # of a call, for thousands of messages on a busy machine
 MAX_MESSAGES: Final = 10_000  # of a queue that `take` empties
 
 
@@ -83,6 +83,7 @@ class RabbitClient:
         thread.join(WAIT_S)
         if errors:
             raise errors[0]
+        assert results, "RabbitMQ does not answer"
         return results[0]
 
 

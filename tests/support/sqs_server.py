@@ -1,4 +1,4 @@
-"""moto's server with SQS as a child process, whose queues are in memory, and calls to it."""
+"""moto's server with SQS as a child process, and calls to it. Its queues are in memory, or in a journal as well."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tests.support.ports import free_port
 
 START_TIMEOUT_S: Final = 60.0
 END_TIMEOUT_S: Final = 30.0
+HIDDEN_S: Final = 3_600  # seconds in which a message that was read does not come again
+ROOT: Final = Path(__file__).resolve().parents[2]
 REGION: Final = "eu-central-1"
 USER: Final = "bridge"
 PASSWORD: Final = "right-word"
@@ -22,8 +24,12 @@ PASSWORD: Final = "right-word"
 class SqsProcess:
     """A server that runs while the block does."""
 
-    def __init__(self, directory: Path, certificate: Path | None = None) -> None:
-        """With a file of key and certificate the server speaks TLS; ``trust`` is what our own client trusts then."""
+    def __init__(self, directory: Path, certificate: Path | None = None, is_durable: bool = False) -> None:
+        """With a file of key and certificate the server speaks TLS; ``trust`` is what our own client trusts then.
+
+        A durable server has its messages after `kill` and `start`.
+        """
+        self._is_durable: Final = is_durable
         self.certificate: Final = certificate
         self.trust: Path | None = None
         self._directory: Final = directory
@@ -51,14 +57,17 @@ class SqsProcess:
         """Return when clients can connect."""
         log = self._directory / "log"
         with log.open("ab") as output:
-            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            module = ["moto.server"]
+            if self._is_durable:
+                module = ["tests.support.durable_sqs_server", str(self._directory / "journal")]
+            command = [sys.executable, "-m", *module, "-H", "127.0.0.1", "-p", str(self.port)]
             if self.certificate is not None:
                 command += ["-s", "-c", str(self.certificate), "-k", str(self.certificate)]
-            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+            self._process = subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
         await_start(self._process, lambda: is_listening(self.port), self.kill, log, START_TIMEOUT_S)
 
     def kill(self) -> None:
-        """End the server at once; its queues are gone."""
+        """End the server at once; its queues are gone, unless it is durable."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -93,16 +102,18 @@ class SqsProcess:
         url = client.get_queue_url(QueueName=name)["QueueUrl"]
         found: list[dict[str, Any]] = []
         while some := client.receive_message(
-            QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], AttributeNames=["All"]
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=HIDDEN_S,
+            MessageAttributeNames=["All"],
+            AttributeNames=["All"],
         ).get("Messages"):
             found += some
+        if not is_kept:
+            client.purge_queue(QueueUrl=url)
+            return found
         for message in found:
-            if is_kept:
-                client.change_message_visibility(
-                    QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
-                )
-            else:
-                client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            client.change_message_visibility(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0)
         return found
 
     def count(self, name: str) -> int:

@@ -11,6 +11,7 @@ from tests.support.bridge_peers import (
     ActiveMqPeer,
     ArtemisPeer,
     BridgePeer,
+    JavaPeer,
     KafkaPeer,
     MosquittoPeer,
     NatsPeer,
@@ -21,6 +22,7 @@ from tests.support.bridge_peers import (
 from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import Authority, Certified
 from tests.support.distributions import ARTEMIS, ArtemisProcess, find_destination
+from tests.support.java_clients import activemq_jars
 from tests.support.kafka import KafkaProcess, kafka_jars
 from tests.support.mosquitto import MosquittoProcess
 from tests.support.nats_server import NatsProcess
@@ -34,6 +36,7 @@ PEERS = (
     "rabbit_amqp091",
     "rabbit_amqp",
     pytest.param("artemis_amqp", marks=pytest.mark.long),
+    pytest.param("classic_jvm", marks=pytest.mark.long),
     "mosquitto_mqtt",
     "kafka_peer",
     "nats_peer",
@@ -83,6 +86,15 @@ def rabbitmq(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def classic_stomp(classic: BrokerProcess) -> BridgePeer:
     """ActiveMQ Classic's STOMP connector."""
     return ActiveMqPeer(classic)
+
+
+@pytest.fixture(scope="session")
+def classic_jvm(classic: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> BridgePeer:
+    """ActiveMQ Classic, reached by its client in Java."""
+    require("activemq-client", "jpype")
+    directory = tmp_path_factory.mktemp("jars")
+    activemq_jars(directory)
+    return JavaPeer(classic, directory)
 
 
 @pytest.fixture(scope="session")

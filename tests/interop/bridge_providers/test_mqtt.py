@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -28,6 +30,24 @@ from tests.conformance.bridge_providers import (
     runs,
     take,
 )
+from tests.interop.bridge_providers.test_peers import (
+    BATCH,
+    COUNT,
+    FEW,
+    KILLS_S,
+    MODES,
+    MOMENTS,
+    TEXTS,
+    empty,
+    inward,
+    outward,
+    run_with_killed_peer,
+    send,
+    words_of,
+)
+from tests.interop.bridge_providers.test_peers import take as taken
+from tests.support.bridge_peers import MosquittoPeer
+from tests.support.broker_process import BrokerProcess
 from tests.support.mosquitto import PASSWORD, USER, MosquittoProcess
 from tests.support.mqtt_client import MqttClient
 
@@ -201,3 +221,41 @@ class TestMqttProvider(BridgeProviderConformance):
             assert "\n" not in str(caught.value) and mosquitto.url in str(caught.value)
 
         runs(scenario)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(KILLS_S)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_killed_target_loses_what_came_since_it_stored_its_sessions_and_no_more(
+    mode: str, mosquitto: MosquittoProcess, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    peer, name = MosquittoPeer(mosquitto), f"killed-target-{mode}"
+    peer.create(name)
+    text = outward(peer, spanwire, name, *words_of(mode))
+    send(spanwire, name, TEXTS[:FEW])
+    empty(text, None)
+    mosquitto.store()
+    send(spanwire, name, TEXTS[FEW:])
+    run_with_killed_peer(text, tmp_path, "Send", mosquitto.kill, mosquitto.start)
+    counts = Counter(peer.take(name))
+    lost = [number for number in range(COUNT) if str(number) not in counts]
+    assert lost == list(range(FEW, FEW + len(lost)))
+    assert counts.total() - len(counts) <= (len(MOMENTS) * BATCH if mode == "DUPLICATES_OK" else 0)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(KILLS_S)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_killed_source_delivers_again_what_it_had_delivered_since_it_stored_its_sessions(
+    mode: str, mosquitto: MosquittoProcess, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    peer, name = MosquittoPeer(mosquitto), f"killed-source-{mode}"
+    peer.create(name)
+    peer.send(name, TEXTS)
+    mosquitto.store()
+    text = inward(peer, spanwire, name, *words_of(mode))
+    run_with_killed_peer(text, tmp_path, "Acknowledge", mosquitto.kill, mosquitto.start)
+    counts = Counter(taken(spanwire, name))
+    assert COUNT - len(counts) <= (len(MOMENTS) * BATCH if mode == "AT_MOST_ONCE" else 0)
+    doubled = [number for number in range(COUNT) if counts[str(number)] > 1]
+    assert doubled == list(range(len(doubled)))  # of the first ones, which came before the last kill

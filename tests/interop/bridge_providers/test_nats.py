@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from spanwire import client
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import Provider
@@ -31,7 +34,24 @@ from tests.conformance.bridge_providers import (
     runs,
     take,
 )
+from tests.interop.bridge_providers.test_peers import (
+    FEW,
+    KILLS,
+    KILLS_S,
+    MOMENTS,
+    TEXTS,
+    WAIT_S,
+    assert_quality,
+    inward,
+    outward,
+    run_with_killed_peer,
+    send,
+    started,
+    words_of,
+)
 from tests.support.bridge_dialogue import Content
+from tests.support.bridge_peers import NatsPeer
+from tests.support.broker_process import BrokerProcess
 from tests.support.nats_client import NatsClient
 from tests.support.nats_server import PASSWORD, USER, NatsProcess
 
@@ -263,3 +283,61 @@ class TestCoreNats:
             await target.close()
 
         runs(scenario)
+
+    @pytest.mark.long
+    @pytest.mark.timeout(KILLS_S)
+    def test_a_killed_target_loses_at_most_a_batch_with_each_kill_and_doubles_nothing(
+        self, nats: NatsProcess, spanwire: BrokerProcess, tmp_path: Path
+    ) -> None:
+        peer, name = CorePeer(nats), "core-target"
+        peer.create(name)
+        send(spanwire, name, TEXTS)
+        text = outward(peer, spanwire, name, *words_of("AT_MOST_ONCE"))
+        run_with_killed_peer(text, tmp_path, "Send", nats.kill, nats.start)
+        assert_quality("AT_MOST_ONCE", Counter(peer.take(name)), len(MOMENTS))
+
+    @pytest.mark.long
+    @pytest.mark.timeout(KILLS_S)
+    def test_a_killed_source_loses_what_the_bridge_has_not_sent_and_nothing_after_its_return(
+        self, nats: NatsProcess, spanwire: BrokerProcess, tmp_path: Path
+    ) -> None:
+        peer, name = CorePeer(nats), "core-source"
+        peer.create(name)
+        text = inward(peer, spanwire, name, *words_of("AT_MOST_ONCE"))
+        process = started(text, tmp_path, [], None)
+        received: list[str] = []
+        with client.connect(spanwire.openwire_uri()) as connection, connection.session() as session:
+            consumer = session.create_consumer(f"queue://{name}")
+
+            def await_text(text: str) -> None:
+                while not received or received[-1] != text:
+                    message = consumer.receive(WAIT_S)
+                    assert message is not None, f"{text} does not arrive"
+                    received.append(message.text)
+
+            for number in range(KILLS):
+                peer.send(name, [f"{number}-{text}" for text in TEXTS[:FEW]])
+                await_text(f"{number}-{FEW // 2}")  # the bridge is at work
+                nats.kill()
+                try:
+                    process.wait_until(lambda line: "retrying after a failure" in line, WAIT_S)
+                finally:
+                    nats.start()
+                process.wait_until(lambda line: "bridge test: running" in line, WAIT_S)
+            peer.send(name, TEXTS[:FEW])
+            await_text(TEXTS[FEW - 1])
+        assert process.end(signal.SIGTERM) == 0
+        assert received[-FEW:] == TEXTS[:FEW]
+        assert max(Counter(received).values()) == 1
+
+
+class CorePeer(NatsPeer):
+    """Core NATS, with streams beside that collect what is published."""
+
+    def factory(self, password: str | None = None) -> str:
+        """Return the table with the user of the test."""
+        return super().factory(password).replace('"nats"', '"nats-core"')
+
+    def source(self, name: str) -> str:
+        """Return the subject ``NAME.in`` as a source."""
+        return f'sourceConnectionFactory = "peer"\nsourceDestination = "topic://{name}.in"\n'

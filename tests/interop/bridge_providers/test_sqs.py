@@ -31,7 +31,20 @@ from tests.conformance.bridge_providers import (
     runs,
     take,
 )
-from tests.interop.bridge_providers.test_peers import BATCH, FEW, KILLS, run_with_kills, send
+from tests.interop.bridge_providers.test_peers import (
+    FEW,
+    KILLS,
+    KILLS_S,
+    MODES,
+    MOMENTS,
+    TEXTS,
+    assert_quality,
+    run_with_killed_peer,
+    run_with_kills,
+    send,
+    words_of,
+)
+from tests.interop.bridge_providers.test_peers import take as taken
 from tests.support.bridge_dialogue import Content
 from tests.support.broker_process import BrokerProcess
 from tests.support.sqs_server import PASSWORD, USER, SqsProcess
@@ -89,6 +102,12 @@ class SqsDriver:
 @pytest.fixture(scope="module")
 def sqs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqsProcess]:
     with SqsProcess(tmp_path_factory.mktemp("sqs")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def durable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqsProcess]:
+    with SqsProcess(tmp_path_factory.mktemp("durable-sqs"), is_durable=True) as server:
         yield server
 
 
@@ -168,21 +187,57 @@ def test_a_missing_queue_is_one_line(driver: SqsDriver) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", ["AT_MOST_ONCE", "DUPLICATES_OK"])
+@pytest.mark.timeout(KILLS_S)
+@pytest.mark.parametrize("mode", MODES)
 def test_a_killed_bridge_to_sqs_keeps_its_quality(
     mode: str, driver: SqsDriver, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:
     name = driver.queues[TARGET]
-    send(spanwire, name, [str(number) for number in range(FEW)])
-    run_with_kills(
-        f'[connectionFactories.near]\nurl = "{spanwire.openwire_uri()}"\n[connectionFactories.peer]\n'
-        f'url = "{driver.server.url}"\nprovider = "sqs"\nuserName = "{USER}"\npassword = "{PASSWORD}"\n[bridges.test]\n'
-        f'sourceConnectionFactory = "near"\nsourceDestination = "queue://{name}"\n'
-        f'targetConnectionFactory = "peer"\ntargetDestination = "queue://{name}"\n'
-        f'qualityOfServiceMode = "{mode}"\nmaxBatchSize = {BATCH}\nfailureRetryInterval = 100\n',
-        tmp_path,
+    send(spanwire, name, TEXTS[:FEW])
+    run_with_kills(bridge(mode, driver.server, spanwire, name), tmp_path)
+    assert_quality(mode, arrived(driver.server, name), KILLS, count=FEW)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(KILLS_S)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_killed_server_of_sqs_as_a_target_keeps_the_quality(
+    mode: str, durable: SqsProcess, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    name = f"target-{mode}"
+    durable.create(name)
+    send(spanwire, name, TEXTS[:FEW])
+    text = bridge(mode, durable, spanwire, name)
+    run_with_killed_peer(text, tmp_path, "Send", durable.kill, durable.start)
+    assert_quality(mode, arrived(durable, name), len(MOMENTS), count=FEW)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(KILLS_S)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_killed_server_of_sqs_as_a_source_keeps_the_quality(
+    mode: str, durable: SqsProcess, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    name = f"source-{mode}"
+    durable.create(name)
+    durable.send(name, TEXTS[:FEW])
+    text = bridge(mode, durable, spanwire, name, is_inward=True)
+    run_with_killed_peer(text, tmp_path, "Acknowledge", durable.kill, durable.start)
+    assert_quality(mode, Counter(taken(spanwire, name)), len(MOMENTS), count=FEW)
+
+
+def bridge(mode: str, server: SqsProcess, near: BrokerProcess, name: str, is_inward: bool = False) -> str:
+    """The file of a bridge between queues of the same name, to SQS or from there."""
+    source, target = ("peer", "near") if is_inward else ("near", "peer")
+    words = "\n".join(words_of(mode))
+    return (
+        f'[connectionFactories.near]\nurl = "{near.openwire_uri()}"\n[connectionFactories.peer]\n'
+        f'url = "{server.url}"\nprovider = "sqs"\nuserName = "{USER}"\npassword = "{PASSWORD}"\n[bridges.test]\n'
+        f'sourceConnectionFactory = "{source}"\nsourceDestination = "queue://{name}"\n'
+        f'targetConnectionFactory = "{target}"\ntargetDestination = "queue://{name}"\n{words}\n'
     )
-    counts = Counter(message["Body"] for message in driver.server.messages(name, is_kept=False))
-    lost, doubled = FEW - len(counts), counts.total() - len(counts)
-    assert lost <= (KILLS * BATCH if mode == "AT_MOST_ONCE" else 0)
-    assert doubled <= (KILLS * BATCH if mode == "DUPLICATES_OK" else 0)
+
+
+def arrived(server: SqsProcess, name: str) -> Counter[str]:
+    """Take the texts of a queue."""
+    return Counter(message["Body"] for message in server.messages(name, is_kept=False))
