@@ -1,4 +1,4 @@
-"""The batch that a link completes behind the actions of its bridge."""
+"""Completes a batch in the background while the bridge receives the next one."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ SETTLE_S: Final = 5.0  # seconds for the batch that is being completed when a li
 
 
 class Completing:
-    """At most one batch, in a task. Its error is raised by the next call."""
+    """Completes one batch at a time in a task. The next call raises the error of the task."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin to complete a batch; the batch before is complete."""
+        """Start the task of a batch. The batch before must be complete."""
         assert self._task is None, "a link completes one batch at a time"
         self._task = asyncio.ensure_future(work)
 
     async def settle(self) -> None:
-        """Wait until the batch is complete. A cancelled call does not cancel the work."""
+        """Wait until the batch is complete, and raise its error. A cancelled call does not cancel the task."""
         task = self._task
         if task is not None:
             await asyncio.wait((task,))
@@ -32,15 +32,17 @@ class Completing:
             task.result()
 
     def check(self) -> None:
-        """Raise the error of the batch, if the error is known."""
+        """Raise the error of a batch that has failed."""
         if self._task is not None and self._task.done():
             self._task.result()
 
     async def received(self, receive: Coroutine[Any, Any, list[BridgeMessage]]) -> list[BridgeMessage]:
-        """Receive meanwhile. Raises the error of the batch at once; an empty list comes only after its completion.
+        """Receive messages while the batch completes.
 
-        A call that is cancelled when messages have been taken returns them: the source would acknowledge them with
-        those of the next call.
+        An error of the batch ends the call at once. Without a message, the call returns after the batch is complete.
+
+        A cancelled call returns messages that the source has already handed over. Dropped messages would be lost: the
+        next acknowledgement of the source covers them.
         """
         task = self._task
         if task is None:
@@ -60,13 +62,13 @@ class Completing:
         finally:
             receiving.cancel()
             if receiving.done() and not receiving.cancelled():
-                receiving.exception()  # seen, where the error of the batch is raised instead
+                receiving.exception()  # marks the error as seen: the error of the batch is raised instead
         if not messages:
             await self.settle()
         return messages
 
     async def close(self) -> str:
-        """Wait for the batch for `SETTLE_S` seconds. Returns why the batch is not complete, or an empty text."""
+        """Wait up to `SETTLE_S` seconds for the batch. Returns why the batch is incomplete, or an empty text."""
         try:
             async with asyncio.timeout(SETTLE_S):
                 await self.settle()

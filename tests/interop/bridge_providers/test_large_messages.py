@@ -1,4 +1,4 @@
-"""Brokers that count messages send 1,200 messages of 1 MiB to a bridge with the default batch."""
+"""Brokers that count messages send hundreds of messages of 1 MiB to a bridge with the default batch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from tests.support.bridge_peers import BridgePeer, MosquittoPeer, RabbitPeer
 from tests.support.mosquitto import MosquittoProcess
 from tests.support.rabbitmq import RabbitProcess
 
-MESSAGES: Final = 1_200
 SIZE: Final = 1024 * 1024
 SENT_AT_ONCE: Final = 10
 NAME: Final = "large"
 TARGET: Final = "large-target"
 WAIT_S: Final = 120.0
-MAX_GROWTH_KIB: Final = 400 * 1024  # 64 MiB wait, two batches of 16 MiB are sent, and the libraries copy
+MAX_GROWTH_KIB: Final = 250 * 1024  # 64 MiB wait, a batch of 16 MiB is sent, and the libraries copy
 BRIDGE: Final = """
 [bridges.large]
 {source}
@@ -65,11 +64,11 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "aiormq")
 
 
-def check(peer: BridgePeer, rabbitmq: RabbitProcess) -> None:
+def check(peer: BridgePeer, rabbitmq: RabbitProcess, count: int) -> None:
     target = RabbitPeer(rabbitmq, "amqp091", rabbitmq.amqp_url)
     target.create(TARGET)
     peer.create(NAME)
-    for start in range(0, MESSAGES, SENT_AT_ONCE):
+    for start in range(0, count, SENT_AT_ONCE):
         peer.send(NAME, [f"{number:04d}".ljust(SIZE, "x") for number in range(start, start + SENT_AT_ONCE)])
         gc.collect()  # the client leaves cycles of few objects with large bodies
     text = BRIDGE.format(source=peer.source(NAME), target_url=rabbitmq.amqp_url, target=TARGET, factory=peer.factory())
@@ -83,19 +82,20 @@ def check(peer: BridgePeer, rabbitmq: RabbitProcess) -> None:
     assert child.exitcode == 0, "the bridge has not emptied its source"
     forwarded, failures, last_error, grown = answers.get()
     print(f"{type(peer).__name__}: {forwarded} forwarded, memory grew by {grown // 1024} MiB")
-    assert (forwarded, failures, last_error) == (MESSAGES, 0, None)
-    assert rabbitmq.messages(TARGET) == MESSAGES
+    assert (forwarded, failures, last_error) == (count, 0, None)
+    assert rabbitmq.messages(TARGET) == count
     assert grown < MAX_GROWTH_KIB
     target.create(TARGET)
 
 
 @pytest.mark.long
-def test_rabbitmq_with_a_thousand_large_messages_fails_no_bridge(rabbitmq: RabbitProcess) -> None:
-    check(RabbitPeer(rabbitmq, "amqp091", rabbitmq.amqp_url), rabbitmq)
+def test_a_bridge_from_rabbitmq_keeps_its_memory_at_many_large_messages(rabbitmq: RabbitProcess) -> None:
+    check(RabbitPeer(rabbitmq, "amqp091", rabbitmq.amqp_url), rabbitmq, 1_200)
 
 
 @pytest.mark.long
-def test_mosquitto_with_a_thousand_large_messages_fails_no_bridge(
+def test_a_bridge_from_mosquitto_keeps_its_memory_at_many_large_messages(
     mosquitto: MosquittoProcess, rabbitmq: RabbitProcess
 ) -> None:
-    check(MosquittoPeer(mosquitto), rabbitmq)
+    """Mosquitto 2.0.11 keeps to no receive maximum, and sends all again to each window: more messages take minutes."""
+    check(MosquittoPeer(mosquitto), rabbitmq, 400)

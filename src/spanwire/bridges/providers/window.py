@@ -12,6 +12,10 @@ from typing import Final
 from spanwire.bridges.providers.inbox import MAX_OCTETS
 
 AIM: Final = MAX_OCTETS // 2  # octets of a full window by the mean size; a batch of a bridge is full at half of that
+IGNORED: Final = (
+    2  # messages of a window that the broker has exceeded: Mosquitto 2.0.11 answers each PUBACK with up to a
+)
+# window of messages less one, so two are the largest window that it keeps to
 SAMPLES: Final = 4  # windows of messages before a larger window opens, because the broker sends messages again for it
 
 
@@ -22,13 +26,15 @@ class Window:
     messages stay in order, and no message is received twice.
     """
 
-    def __init__(self, credit: int) -> None:
-        """Open the first window, which is as large as the credit of the bridge."""
-        self.size = credit
+    def __init__(self, credit: int, first: int | None = None) -> None:
+        """Open the first window. It is as large as the credit of the bridge, or has at most ``first`` messages."""
+        self.size = credit if first is None else min(credit, first)
         self.held = 0  # kept messages without an acknowledgement
         self.is_closed = False
         self._credit: Final[int] = credit
         self._overflowed = False
+        self._is_ignored = False  # the broker sends more than it was asked for
+        self._sent = 0  # messages without an acknowledgement, kept or not
         self._count = 0  # messages that have come in this window
         self._octets = 0  # of these
 
@@ -39,6 +45,8 @@ class Window:
         """
         self._count += 1
         self._octets += octets
+        self._sent += 1
+        self._is_ignored = self._is_ignored or self._sent > self.size
         if not self.is_closed and waiting and waiting + octets > MAX_OCTETS:
             self.is_closed = self._overflowed = True
         if self.is_closed:
@@ -49,7 +57,8 @@ class Window:
     def acknowledge(self, count: int) -> None:
         """Count acknowledged messages. Closes the window if a window of twice the size has room in memory."""
         self.held -= count
-        if self._count >= SAMPLES * self.size and self._fitting() >= 2 * self.size:
+        self._sent -= count
+        if not self._is_ignored and self._count >= SAMPLES * self.size and self._fitting() >= 2 * self.size:
             self.is_closed = True
 
     def is_exhausted(self, waiting: int) -> bool:
@@ -64,8 +73,10 @@ class Window:
         """Open the next window. Returns its size in messages."""
         fitting = self._fitting()
         self.size = max(1, min(fitting, self.size // 2)) if self._overflowed else fitting
+        if self._is_ignored:
+            self.size = min(self.size, IGNORED)
         self.is_closed = self._overflowed = False
-        self.held = self._count = self._octets = 0
+        self.held = self._sent = self._count = self._octets = 0
         return self.size
 
     def _fitting(self) -> int:

@@ -22,6 +22,7 @@ from spanwire.bridges.providers.mqtt import connection as mqtt_connection
 from spanwire.bridges.providers.mqtt.connection import FOREVER, MqttConnection
 from spanwire.bridges.providers.mqtt.incoming import IncomingProperties
 from spanwire.bridges.providers.mqtt.parties import MqttSource
+from spanwire.bridges.providers.mqtt.provider import FIRST
 from spanwire.bridges.providers.window import Window
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 
@@ -105,11 +106,13 @@ class FakeQueue:
 class FakeSession:
     """A broker's session of MQTT, and its connections: it publishes up to the receive maximum of each."""
 
-    def __init__(self, sizes: list[int], credit: int) -> None:
+    def __init__(self, sizes: list[int], credit: int, is_like_mosquitto: bool) -> None:
+        """Mosquitto sends unacknowledged messages again to a new connection beyond its receive maximum."""
+        self._is_like_mosquitto: Final = is_like_mosquitto
         self.waiting: Final = [(number, size) for number, size in enumerate(sizes)]
         self.unacknowledged: Final[dict[int, tuple[int, int]]] = {}
         self.windows: Final[list[int]] = []
-        self.connection = self.connect(Window(credit))
+        self.connection = self.connect(Window(credit, FIRST))
 
     def connect(self, window: Window) -> MqttConnection:
         """Deliver the unacknowledged messages again, and further ones, to a new connection."""
@@ -117,8 +120,8 @@ class FakeSession:
         self.connection = connection = MqttConnection(factory, "client", FOREVER, window)
         self.windows.append(window.size)
         self.waiting[:0] = self.unacknowledged.values()
+        self._maximum = max(window.size, len(self.unacknowledged) if self._is_like_mosquitto else 0)
         self.unacknowledged.clear()
-        self._maximum = window.size
 
         async def acknowledge(messages: list[MQTTMessage]) -> None:
             for message in messages:
@@ -133,6 +136,7 @@ class FakeSession:
         connection.acknowledge = acknowledge  # type: ignore[method-assign]
         connection.next_window = next_window  # type: ignore[method-assign]
         self.publish()
+        self._maximum = window.size
         return connection
 
     def publish(self) -> None:
@@ -180,10 +184,13 @@ def test_an_amqp_source_keeps_memory_order_and_connection_at_any_sizes(sizes: li
     run(scenario)
 
 
+@pytest.mark.parametrize("is_like_mosquitto", [False, True])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
-def test_an_mqtt_source_keeps_memory_order_and_session_at_any_sizes(sizes: list[int], little_room: None) -> None:
+def test_an_mqtt_source_keeps_memory_order_and_session_at_any_sizes(
+    sizes: list[int], is_like_mosquitto: bool, little_room: None
+) -> None:
     async def scenario() -> None:
-        session = FakeSession(sizes, CREDIT)
+        session = FakeSession(sizes, CREDIT, is_like_mosquitto)
         source = MqttSource(session.connection, Source(ConnectionFactory("mqtt://host"), Destination(TOPIC, "t")))
         assert await crossed(source, len(sizes), lambda: session.connection.inbox) == sizes
         assert not session.unacknowledged and not session.waiting

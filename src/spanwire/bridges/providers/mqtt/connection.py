@@ -44,7 +44,6 @@ KEEP_ALIVE_S: Final = 10  # seconds; a dead broker is noticed after twice the ti
 FOREVER: Final = 0xFFFFFFFF  # seconds of a session that does not expire
 NO_SESSION: Final = 0  # seconds of a session that ends with its connection
 WINDOW_S: Final = 60  # seconds that a session without a name outlives its connection, for the next window
-ONLY_NEW: Final = 1  # retain handling: retained messages come with a new subscription alone
 REFUSED: Final = 0x80  # smallest reason of a refusal
 AT_LEAST_ONCE: Final = 1  # quality of service
 EXACTLY_ONCE: Final = 2  # quality of service
@@ -100,9 +99,9 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         self.place: Final[Place] = place
         self.window: Final[Window] = window
         self.client_id = client_id
+        self._has_session = False  # the broker has the session of an earlier connection
         self._factory: Final[ConnectionFactory] = factory
         self._session_s: Final[int] = session_s
-        self._is_resumed: Final[bool] = is_resumed
         self.inbox: Final[Inbox[MQTTMessage]] = Inbox()
         self.max_packet = math.inf  # bytes of a packet that the broker takes
         self._refusals: Final[dict[int, str]] = {}  # reasons by packet
@@ -127,8 +126,6 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         MQTT 5, 3.8.3.1, forbids the option for a shared subscription.
         """
         wishes = SubscribeOptions(qos=AT_LEAST_ONCE, noLocal=not topic.startswith(SHARED))
-        if self._is_resumed:
-            wishes.retainHandling = ONLY_NEW
         with self.translated():
             (reason,) = await self.subscribe(topic, options=wishes)
         if reason.value >= REFUSED:
@@ -159,11 +156,12 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         self.window.open_next()
         opened = MqttConnection(self._factory, self.client_id, self._session_s, self.window, is_resumed=True)
         await opened.open()
-        try:
-            await opened.subscribe_to(topic)
-        except BaseException:
-            await opened.close()
-            raise
+        if not opened._has_session:
+            try:
+                await opened.subscribe_to(topic)
+            except BaseException:
+                await opened.close()
+                raise
         return opened
 
     async def publish_all(self, topic: str, packets: list[tuple[bytes, Properties]]) -> None:
@@ -253,6 +251,7 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
         limit = getattr(properties, "MaximumPacketSize", None)
         if limit is not None:
             self.max_packet = limit
+        self._has_session = bool(flags.session_present)
         self.client_id = getattr(properties, "AssignedClientIdentifier", None) or self.client_id
         super()._on_connect(client, userdata, flags, reason_code, properties)
 

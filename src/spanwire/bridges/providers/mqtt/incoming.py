@@ -1,8 +1,8 @@
 """Properties of received messages of MQTT 5 (OASIS MQTT 5.0, section 3.3.2.3).
 
-The library copies the rest of the packet for each property, so that a message of a few MiB with many of them would hold
-all bridges for minutes. It also refuses U+FEFF in a text, which section 1.5.4 allows, so that one message would end
-each connection. Whoever may publish could send such a message.
+The library copies the rest of the packet for each property. One message of a few MiB with many properties would stop
+all bridges of a process for minutes. The library also refuses U+FEFF in a text, which section 1.5.4 allows: one message
+would end each new connection. Anybody with the right to publish could send such messages.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ DESCRIPTION: Final = ProviderDescription(
     largest_batch=MAX_CREDIT,
 )
 WILDCARDS: Final = ("#", "+")
+FIRST: Final = 32  # messages of the first window: a new connection costs all unacknowledged ones of the one before
 TARGET_CREDIT: Final = 20  # messages that the broker may send to a target, which subscribes to nothing
 
 
@@ -67,7 +68,7 @@ class MqttProvider(RefusingProvider):
     async def open_source(self, source: Source, credit: int) -> MessageSource:
         """Connect and subscribe."""
         session_s = WINDOW_S if source.subscription is None else FOREVER
-        connection = MqttConnection(source.factory, source.client_id, session_s, Window(credit))
+        connection = MqttConnection(source.factory, source.client_id, session_s, Window(credit, FIRST))
         await connection.open()
         try:
             await connection.subscribe_to(source.destination.name)

@@ -56,7 +56,7 @@ Entry = tuple[str, Fields, bool]  # id, fields, and whether it was delivered bef
 
 
 class RedisSource(SourceWithoutReplies):
-    """A consumer of a group. It reads over one connection, and acknowledges over another."""
+    """A consumer of a group. It reads over one connection and acknowledges over another, because a read may wait."""
 
     def __init__(self, source: Source, credit: int) -> None:
         self._source: Final[Source] = source
@@ -68,11 +68,11 @@ class RedisSource(SourceWithoutReplies):
         self._reads: Final = RedisConnection(source.factory)
         self._requests: Final = RedisConnection(source.factory)
         self._take_over_ms: Final = int(self._requests.place.options.get(TAKE_OVER, TAKE_OVER_MS))
-        self._held: Final[dict[str, int]] = {}  # octets of entries without an acknowledgement
-        self._octets = 0  # of these
-        self._count = 1  # entries of the next read: nobody knows how large they are
-        self._received: list[Entry] = []  # those of them that the bridge has
-        self._cursor = BEGINNING  # behind the entries of others that were looked at
+        self._held: Final[dict[str, int]] = {}  # octets of each entry without an acknowledgement, by id
+        self._octets = 0  # sum of `_held`
+        self._received: list[Entry] = []  # held entries that `receive` has returned
+        self._count = 1  # entries of the next read; one at first, because their size is unknown
+        self._cursor = BEGINNING  # place of the search for entries of killed bridges
         self._tasks: list[asyncio.Task[None]] = []
         self._is_closing = False  # beside the cancellation of the tasks, which the library's wait_for may swallow
 
@@ -97,7 +97,7 @@ class RedisSource(SourceWithoutReplies):
             self._inbox.fail(JmsError(f"{self._reads.place.shown}: an answer cannot be read: {error!r}"))
 
     async def _read(self) -> None:
-        """Move entries to the inbox, those of bridges that were killed first."""
+        """Move entries to the inbox. Entries of killed bridges come first."""
         look_at = 0.0
         clock = asyncio.get_running_loop()
         while not self._is_closing:
@@ -118,7 +118,7 @@ class RedisSource(SourceWithoutReplies):
                 self._put(entries, False)
 
     async def _take_over(self, count: int) -> bool:
-        """Take entries of others that nobody works on. Returns False if there are no more."""
+        """Take over entries whose bridge is gone. Returns False if there are no more."""
         self._cursor, entries, *_ = await self._reads.ask(
             "XAUTOCLAIM", self._stream, self._group, self._name, self._take_over_ms, self._cursor, "COUNT", count
         )
@@ -126,11 +126,11 @@ class RedisSource(SourceWithoutReplies):
         return self._cursor != BEGINNING
 
     def _put(self, entries: list[Any], is_redelivered: bool) -> None:
-        """Put entries into the inbox, without those that this source holds. Small ones make the next read larger."""
+        """Put entries into the inbox, except for held ones. The next read is larger after small entries."""
         largest = 1
         for entry in entries:
             if entry is None or entry[1] is None:
-                continue  # removed from the stream meanwhile
+                continue  # somebody has removed the entry from the stream
             key, pairs = entry[0].decode(), entry[1]
             if key in self._held:
                 continue
@@ -192,7 +192,8 @@ class RedisSource(SourceWithoutReplies):
     async def close(self) -> None:
         """Give entries without an acknowledgement back, and close the connections.
 
-        The read under way is awaited: the server has perhaps assigned entries to this consumer that are on their way.
+        The close waits for the read under way, because its answer may have entries that the server has assigned to
+        this consumer.
         """
         self._is_closing = True
         for task in self._tasks[1:]:
@@ -210,7 +211,7 @@ class RedisSource(SourceWithoutReplies):
         await self._requests.close()
 
     async def _keep(self) -> None:
-        """Say that entries are in work, so that nobody takes them over while the target stalls."""
+        """Renew the claim to held entries, so that no other bridge takes them over while the target stalls."""
         while not self._is_closing:
             await asyncio.sleep(self._take_over_ms / 1_000 / SHARE)
             if self._held:

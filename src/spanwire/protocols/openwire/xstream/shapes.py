@@ -1,11 +1,18 @@
-"""The shape of a plain command: its text without values. Commands of one shape become frames without a tree.
+"""Encodes commands in XML that differ from an earlier one in their values alone, without a tree.
 
-A client sends the same elements again and again, with other numbers and bodies. A value is the text of an element
-that does not begin with white space. Plain texts of one shape have trees that differ in the values alone, because a
-value has no ``<``. So their frames differ only where the values are: a `Shape` keeps the other octets of the first
-frame, and the octets of each short value, as most values are equal to those of the command before.
+A client sends the same elements again and again, with other numbers and bodies. A value is the text of an element,
+unless the text begins with white space. The shape of a command is its text without values. For example, these two
+commands have the shape ``<MessagePull><commandId></commandId><timeout></timeout></MessagePull>``, with the values 7 and
+-1, and 8 and -1:
 
-A shape answers only for texts that the reader of trees takes. A text against the rules is left to that reader.
+    <MessagePull><commandId>7</commandId><timeout>-1</timeout></MessagePull>
+    <MessagePull><commandId>8</commandId><timeout>-1</timeout></MessagePull>
+
+The frames of both differ only in the octets of the values, because a value has no ``<``. A `Shape` keeps the other
+octets of the first frame, and writes each value between them. A short value equal to that of the command before, as -1
+here, keeps its octets.
+
+The reader of trees reads the first commands of a shape, and all texts against the rules.
 """
 
 from __future__ import annotations
