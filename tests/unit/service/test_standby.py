@@ -17,7 +17,12 @@ from spanwire.service.persistence import Persistence
 from spanwire.service.standby import Standby
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.epoch import read_epoch
-from spanwire.stores.journal.segments.segment import FORMAT_VERSION, encode_segment_header, segment_name
+from spanwire.stores.journal.segments.segment import (
+    FORMAT_VERSION,
+    encode_segment_header,
+    header_sum,
+    segment_name,
+)
 from spanwire.transports.base import TransportError
 from spanwire.transports.connector import TransportConnector
 
@@ -212,6 +217,7 @@ def newer_segment(path: Path) -> None:
     """Write the head of a segment as a later version would."""
     head = bytearray(encode_segment_header(bytes(16), 7, 6, 0, 0))
     head[8:10] = (FORMAT_VERSION + 1).to_bytes(2, "little")
+    head[12:16] = header_sum(bytes(head)).to_bytes(4, "little")
     path.write_bytes(head)
 
 

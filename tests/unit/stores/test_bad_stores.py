@@ -11,7 +11,7 @@ import pytest
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.recovery.summary import summary_name
-from spanwire.stores.journal.segments.segment import FORMAT_VERSION, segment_name
+from spanwire.stores.journal.segments.segment import FORMAT_VERSION, header_sum, segment_name
 from spanwire.stores.lock_file import LOCK_NAME
 from tests.support.journal_store_driver import JournalStoreDriver
 from tests.support.plain_format import plain_message
@@ -44,6 +44,13 @@ def contents(path: Path) -> dict[str, tuple[int, bytes]]:
 def newer(journal: Path) -> None:
     data = bytearray((journal / FIRST).read_bytes())
     data[8:10] = (FORMAT_VERSION + 7).to_bytes(2, "little")
+    data[12:16] = header_sum(bytes(data)).to_bytes(4, "little")
+    (journal / FIRST).write_bytes(data)
+
+
+def with_a_wrong_version(journal: Path) -> None:
+    data = bytearray((journal / FIRST).read_bytes())
+    data[9] ^= 0x40
     (journal / FIRST).write_bytes(data)
 
 
@@ -108,6 +115,7 @@ def without_newest(journal: Path) -> None:
     ("spoil", "told"),
     [
         (newer, f"has journal format {FORMAT_VERSION + 7}, this build reads up to"),
+        (with_a_wrong_version, "or a damaged header, this build reads up to"),
         (foreign, "is not a journal segment of Spanwire"),
         (empty, "is not a journal segment of Spanwire"),
         (lost, f"{FIRST} is missing"),

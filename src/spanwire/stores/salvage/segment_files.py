@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 from typing import Final
-from zlib import crc32
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.segments.disk_port import Disk
@@ -20,6 +19,7 @@ from spanwire.stores.journal.segments.segment import (
     SEGMENT_HEADER_SIZE,
     STORE_ID_SIZE,
     SegmentHeader,
+    header_sum,
     read_segment_header,
     segment_name,
     segment_number,
@@ -166,7 +166,7 @@ def header_of(data: bytes) -> SegmentHeader | None:
     """
     if len(data) < SEGMENT_HEADER_SIZE or data[: len(MAGIC)] != MAGIC:
         return None
-    if crc32(data[:12] + bytes(4) + data[16:SEGMENT_HEADER_SIZE]) != int.from_bytes(data[12:16], "little"):
+    if header_sum(data) != int.from_bytes(data[12:16], "little"):
         return None
     number = int.from_bytes(data[16 + STORE_ID_SIZE : 24 + STORE_ID_SIZE], "little")
     return read_segment_header(segment_name(number), data)

@@ -12,6 +12,7 @@ from spanwire.stores.journal.segments import record, segment
 from spanwire.stores.journal.segments.record import encode_header
 from spanwire.stores.journal.segments.segment import (
     BATCH_HEAD_SIZE,
+    SEGMENT_HEADER_SIZE,
     SegmentReader,
     encode_batch_head,
     segment_name,
@@ -177,6 +178,8 @@ def test_files_with_other_names_are_left_alone() -> None:
 def test_a_newer_format_is_refused_in_one_line() -> None:
     damaged = filled_disk()
     damaged.patch(segment_name(2), 8, (segment.FORMAT_VERSION + 1).to_bytes(2, "little"))
+    head = damaged.read(segment_name(2), 0, SEGMENT_HEADER_SIZE)
+    damaged.patch(segment_name(2), 12, segment.header_sum(head).to_bytes(4, "little"))
     known = segment.FORMAT_VERSION
     text = refusal(damaged)
     assert f"has journal format {known + 1}, this build reads up to {known}: start a newer Spanwire" in text

@@ -122,7 +122,7 @@ def read_segment_header(name: str, data: bytes) -> SegmentHeader:
     fields = _HEADER.unpack_from(data)
     version: int = fields[1]
     crc: int = fields[3]
-    if version < OLDEST_FORMAT_VERSION or crc32(data[:12] + b"\0\0\0\0" + data[16:SEGMENT_HEADER_SIZE]) != crc:
+    if version < OLDEST_FORMAT_VERSION or header_sum(data) != crc:
         raise damage(name, 0, "the header's checksum does not hold")
     store_id: bytes = fields[4]
     number: int = fields[5]
@@ -136,12 +136,26 @@ def read_segment_header(name: str, data: bytes) -> SegmentHeader:
 
 
 def refuse_newer(name: str, data: bytes) -> None:
-    """Raise `StoreError` if ``data``, the first bytes of the file ``name``, are the header of a newer format."""
+    """Raise `StoreError` if ``data``, the first bytes of the file ``name``, are the header of a newer format.
+
+    Without a right checksum nobody can tell whether the number is damaged, or the checksum of a newer format another.
+    """
     version = int.from_bytes(data[8:10], "little")
-    if data[:8] == MAGIC and version > FORMAT_VERSION:
+    if data[:8] != MAGIC or version <= FORMAT_VERSION:
+        return
+    if header_sum(data) == int.from_bytes(data[12:16], "little"):
         raise StoreError(
             f"{name} has journal format {version}, this build reads up to {FORMAT_VERSION}: start a newer Spanwire"
         )
+    raise StoreError(
+        f"{name} has journal format {version} or a damaged header, this build reads up to {FORMAT_VERSION}: start a"
+        " newer Spanwire, or restore a backup or run spanwire store repair"
+    )
+
+
+def header_sum(data: bytes) -> int:
+    """Return the checksum of a header."""
+    return crc32(data[:12] + b"\0\0\0\0" + data[16:SEGMENT_HEADER_SIZE])
 
 
 def encode_batch_head(seed: int, offset: int, number: int, size: int, follows_unsynced: bool = False) -> bytes:
