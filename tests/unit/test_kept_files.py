@@ -258,21 +258,31 @@ def test_any_text_of_a_lock_or_an_epoch_names_somebody_or_nobody(text: bytes) ->
 
 def files_of(archive: Path) -> dict[str, bytes]:
     with tarfile.open(archive) as opened:
-        parts = {entry.name: opened.extractfile(entry) for entry in opened if entry.isfile()}
+        parts = {Path(entry.name).name: opened.extractfile(entry) for entry in opened if entry.isfile()}
         return {name: part.read() for name, part in parts.items() if part is not None}
 
 
+def recovered(files: dict[str, bytes]) -> tuple[object, bool]:
+    """Metadata and the numbers of messages in a journal, and True if its last write is cut off."""
+    recovery = recover(SimulatedDisk.holding(files))
+    lines = {line.destination.qualified_name: list(line.sequences) for line in recovery.destinations()}
+    is_cut = any("ends with an incomplete write" in warning for warning in recovery.warnings)
+    return (recovery.metadata(), lines), is_cut
+
+
+@pytest.mark.parametrize("archive", ["metadata/tables-16", "directories/format-3-tables-16"])
 @given(st.data())
-def test_a_damaged_journal_is_refused_or_has_its_metadata_but_for_its_last_write(data: st.DataObject) -> None:
-    files = files_of(VECTORS / "metadata/tables-16.tar.xz")
-    expected = recover(SimulatedDisk.holding(files)).metadata()
+def test_a_damaged_journal_is_refused_or_has_its_content_but_for_its_last_write(
+    archive: str, data: st.DataObject
+) -> None:
+    files = files_of(VECTORS / f"{archive}.tar.xz")
+    expected, _ = recovered(files)
     name = data.draw(st.sampled_from(sorted(files)))
 
-    def metadata(octets: bytes) -> object:
-        recovery = recover(SimulatedDisk.holding({**files, name: octets}))
-        is_cut = any("ends with an incomplete write" in warning for warning in recovery.warnings)
-        return expected if is_cut else recovery.metadata()
+    def read(octets: bytes) -> object:
+        content, is_cut = recovered({**files, name: octets})
+        return expected if is_cut else content
 
-    content, refusal = outcome(metadata, data.draw(spoilt(files[name])))
+    content, refusal = outcome(read, data.draw(spoilt(files[name])))
     assert "\n" not in refusal
     assert refusal or content == expected

@@ -166,6 +166,14 @@ def test_s42_a_foreign_file_under_a_segments_name_is_found() -> None:
     assert refusal(damaged).startswith("0000000001.journal is not a journal segment")
 
 
+def test_summaries_without_any_segment_begin_no_new_store() -> None:
+    left = {"0000000003.summary": b"of a lost segment", "reserve": bytes(100)}
+    disk = SimulatedDisk.holding(left)
+    text = refusal(disk)
+    assert text.startswith("0000000003.summary has no segment, and there is no other: nothing was changed, restore a")
+    assert disk.contents() == left
+
+
 def test_files_with_other_names_are_left_alone() -> None:
     disk = filled_disk()
     disk.put("notes.txt", b"mine")

@@ -169,7 +169,7 @@ def _numbers(files: dict[str, int], recovery: Recovery) -> list[int]:
     """Return the numbers of the present segments in rising order; note leftover files.
 
     Raises:
-        StoreError: a repair of the store was interrupted.
+        StoreError: a repair of the store was interrupted, or all segments are missing.
     """
     if PLAN_NAME in files:
         raise StoreError("a repair was interrupted: run spanwire store repair, which ends it")
@@ -181,6 +181,12 @@ def _numbers(files: dict[str, int], recovery: Recovery) -> list[int]:
         elif name == SPARE_NAME or name == NEW_NAME:
             recovery.leftovers.append(name)
     numbers.sort()
+    orphan = next((name for name in files if summary_number(name) > 0), "")
+    if not numbers and orphan != "":
+        raise StoreError(
+            f"{orphan} has no segment, and there is no other: nothing was changed, restore a backup, or name another"
+            " directory for a new store"
+        )
     return numbers
 
 
