@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.datasource.source import SpanwireDataSource
+from spanwire.pipeline.session import java_of
 
 # Packages that a task imports, with those that a zip of Spanwire lacks; Spark itself brings PySpark.
 NEEDED: Final = ("spanwire", "librt", "mypy_extensions", "pyarrow")
@@ -66,6 +67,7 @@ def check_executors(spark: SparkSession) -> None:
     Raises:
         ConfigurationError: the Python of this machine or of an executor cannot run the data source.
     """
+    java_of(spark, "prepare_executors")
     context = spark.sparkContext
     # Java starts the processes that receive and commit. It does not know the files of --py-files.
     path = context._jvm.java.lang.System.getenv("PYTHONPATH")

@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.session import java_of
 
 QUERY: Final = "sql.streaming.queryId"  # Spark's property with the query of a batch
 LEDGER: Final = "spanwire_ledger"
@@ -50,8 +51,10 @@ def write_once(batch: DataFrame, number: int, options: Mapping[str, str], name: 
         False if the table has the batch already.
 
     Raises:
-        ConfigurationError: an option or a column is missing, or rows of a partition were staged twice.
+        ConfigurationError: the session is one of Spark Connect, an option or a column is missing, or rows of a
+            partition were staged twice.
     """
+    java_of(batch.sparkSession, "write_once")
     ledger = name or batch.sparkSession.sparkContext.getLocalProperty(QUERY) or ""
     if not 0 < len(ledger) <= MAX_NAME:
         raise ConfigurationError(
@@ -71,8 +74,7 @@ def write_once(batch: DataFrame, number: int, options: Mapping[str, str], name: 
 
 def connect(spark: SparkSession, options: Mapping[str, str]) -> Any:
     """Return a ``java.sql.Connection`` as Spark's writer makes it, also with drivers from ``--jars``."""
-    jvm = spark._jvm
-    assert jvm is not None
+    jvm = java_of(spark, "write_once")
     given = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(
         jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(options))
     )

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.spark.class_archive import shared_classes
 from spanwire.pipeline.spark.java import bundled_java, java_home
 from spanwire.pipeline.spark.spark_log import has_own_log, log_into
@@ -37,6 +38,8 @@ DEFAULTS: Final[dict[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 LOG_LEVEL: Final = "ERROR"  # level of Spark's log on standard error
+REMOTE_VARIABLE: Final = "SPARK_REMOTE"  # server of Spark Connect, for all sessions of a process
+REMOTE_SCHEME: Final = "sc:"
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 # Spark's default starts two processes (`readlink`) for each file of a checkpoint, four of them in every batch. Both
 # managers check for the file and rename it; on a local disk they are equivalent.
@@ -57,12 +60,44 @@ def prepare_environment() -> None:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
+def refuse_connect(master: str, environ: Mapping[str, str]) -> None:
+    """Refuse a server of Spark Connect in place of a session of this process.
+
+    Raises:
+        ConfigurationError: ``master`` or the environment names such a server.
+    """
+    named = f"--master {master}" if master.startswith(REMOTE_SCHEME) else ""
+    if environ.get(REMOTE_VARIABLE):
+        named = REMOTE_VARIABLE
+    if named:
+        raise ConfigurationError(
+            f"{named} names a server of Spark Connect, and Spanwire begins a session of its own here: name a master "
+            f"such as local[*] or spark://host:7077, and unset {REMOTE_VARIABLE}"
+        )
+
+
+def java_of(spark: SparkSession, what: str) -> Any:
+    """Return the Java of a session; ``what`` is the function in the error.
+
+    Raises:
+        ConfigurationError: the session is one of Spark Connect.
+    """
+    java = getattr(spark, "_jvm", None)
+    if java is None:
+        raise ConfigurationError(
+            f"{what} needs a classic session: Spark Connect gives no access to the driver's Java; begin the session "
+            "with a master"
+        )
+    return java
+
+
 def prepare_java() -> None:
     """Set JAVA_HOME.
 
     Raises:
-        ConfigurationError: there is no Java.
+        ConfigurationError: there is no Java, or the environment names a server of Spark Connect.
     """
+    refuse_connect("", os.environ)
     os.environ["JAVA_HOME"] = str(java_home(os.environ, bundled_java()))
 
 

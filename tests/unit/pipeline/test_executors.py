@@ -60,7 +60,7 @@ def test_a_python_that_only_executors_have_is_told_before_a_task_runs() -> None:
     with pytest.raises(
         ConfigurationError, match=r"^this machine cannot run \./environment/bin/python, with which Spark"
     ):
-        prepare_executors(cast(SparkSession, SimpleNamespace(sparkContext=context)))
+        prepare_executors(cast(SparkSession, SimpleNamespace(sparkContext=context, _jvm=java)))
 
 
 def test_a_python_of_this_machine_needs_the_packages_in_the_path_that_java_has(tmp_path: Path) -> None:

@@ -33,7 +33,13 @@ from spanwire.pipeline.routes.supervisor import (
     failure_text,
     run_all,
 )
-from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, start_session
+from spanwire.pipeline.session import (
+    local_session,
+    machine_cores,
+    prepare_cluster_environment,
+    refuse_connect,
+    start_session,
+)
 from spanwire.pipeline.spark.spark_log import NAME, log_of_commands
 from spanwire.pipeline.watch.batch_traces import tracing_batches
 from spanwire.pipeline.watch.broker_status import nameable
@@ -131,6 +137,7 @@ def has_ended_within(process: subprocess.Popen[bytes], within_s: float = END_S) 
 def _session(
     master: str, name: str, settings: Mapping[str, str] | None, log: Path | None, is_recording: bool
 ) -> AbstractContextManager[SparkSession]:
+    refuse_connect(master, {})
     match = LOCAL.fullmatch(master)
     if match is None:
         return _cluster_session(master, name, log)
