@@ -24,6 +24,7 @@ import pytest
 
 from tests.support.announcing_process import AnnouncingProcess
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import SPARK_S
 from tests.support.ports import free_port
 from tests.support.queues import Sent, numbered, send, take_all
 from tests.support.spark_cluster import DAEMONS, SETTINGS, java_variables
@@ -34,7 +35,6 @@ BLOCKS: Final[dict[str, str]] = dict(re.findall(r'```\w+ title="([\w.]+)"\n(.*?)
 PROGRAMS: Final = Path(pyspark.__file__).parent / "bin"
 PACKAGES: Final = Path(pyspark.__file__).parent.parent  # of the extra `spark`
 TIMEOUT_S: Final = 600.0
-START_TIMEOUT_S: Final = 60.0
 COUNT: Final = 1500  # rows: more than one partition
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3 * TIMEOUT_S)]
@@ -125,7 +125,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, spanwire: BrokerProcess) -> I
             place.mkdir()
             environment = {**page.environment, "SPARK_WORKER_DIR": str(place / "work")}
             running.append(AnnouncingProcess(shlex.split(command), place, log, environment))
-            running[-1].wait_until(says(sign), START_TIMEOUT_S)
+            running[-1].wait_until(says(sign), SPARK_S)
         yield page
     finally:
         while running:

@@ -24,11 +24,11 @@ import pyspark
 
 from spanwire.pipeline.spark.java import bundled_java, java_home
 from tests.support.announcing_process import AnnouncingProcess
+from tests.support.patience import SPARK_S
 from tests.support.ports import free_port
 from tests.support.spark_classes import QUICK_JAVA
 
 WORKERS: Final = 2
-START_TIMEOUT_S: Final = 60.0
 MASTER: Final = "org.apache.spark.deploy.master.Master"
 WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 SETTINGS: Final = {
@@ -55,11 +55,11 @@ class SparkCluster:
             _, _, port = self.url.rpartition(":")
             words = ["--host", "127.0.0.1", "--port", port, "--webui-port", "0"]
             self._processes.append(self._start(MASTER, self._directory, *words))
-            self._processes[0].wait_until(lambda line: "I have been elected leader" in line, START_TIMEOUT_S)
+            self._processes[0].wait_until(lambda line: "I have been elected leader" in line, SPARK_S)
             for number in range(WORKERS):
                 self._processes.append(self._start_worker(number))
             for worker in self._processes[1:]:
-                worker.wait_until(lambda line: "Successfully registered with master" in line, START_TIMEOUT_S)
+                worker.wait_until(lambda line: "Successfully registered with master" in line, SPARK_S)
         except BaseException:
             self._end()
             raise
