@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from spanwire.bridges.model.definition import ConnectionFactory
-from spanwire.bridges.providers.openwire import durable_sources
+from spanwire.bridges.model.definition import ConnectionFactory, Source
+from spanwire.bridges.providers.openwire import durable_sources, provider
 from spanwire.bridges.providers.openwire.durable_sources import SharedConnection, shared_connection
+from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import JmsError
 
 FACTORY: Final = ConnectionFactory("tcp://host")
@@ -45,7 +46,7 @@ class FakeBroker:
             raise JmsError("no answer")
         assert self._connections == 0, "the client id is in use"
         self._connections += 1
-        return SimpleNamespace(shared=SimpleNamespace(check=lambda: None))
+        return SimpleNamespace(shared=SimpleNamespace(check=lambda: None), session=lambda _: None)
 
     async def close(self, connection: Any) -> None:
         await asyncio.sleep(0)
@@ -86,6 +87,27 @@ def test_bridges_of_a_client_id_wait_for_a_silent_broker_together(broker: FakeBr
         await shared.release()
         assert broker.closed == [found]
         assert shared_connection(FACTORY, "client") is not shared
+
+    run(scenario)
+
+
+def test_bridges_of_one_connection_share_the_credit_of_one_bridge(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    async def consume(_: object, source: Source, credit: int) -> Any:
+        asked.append(credit)
+        return SimpleNamespace(core=SimpleNamespace(discard_delivered=lambda: None))
+
+    async def scenario() -> None:
+        monkeypatch.setattr(provider, "consume", consume)
+        monkeypatch.setattr(durable_sources, "DurableSource", SimpleNamespace)
+        topic = Destination(TOPIC, "T")
+        sources = [Source(FACTORY, topic, None, name, "client") for name in ("a", "b", "c", "d")]
+        broker.answers.set()
+        await asyncio.gather(*(provider._open_durable_source(source, 1_000) for source in sources))
+        assert sum(asked) == 1_000
 
     run(scenario)
 

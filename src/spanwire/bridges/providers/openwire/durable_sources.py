@@ -67,6 +67,13 @@ class SharedConnection:
             await asyncio.wait((self._closing,))
         return await connect(*self._key)
 
+    def share_of(self, credit: int) -> int:
+        """Return the part of a credit for one of the users at the moment.
+
+        A call that waits for a message of one user reads on, and so fills the memory of the others up to their credit.
+        """
+        return max(1, credit // self._users)
+
     async def release(self) -> None:
         """End the use. The last user closes the connection."""
         self._users -= 1

@@ -116,7 +116,7 @@ async def _open_durable_source(source: Source, credit: int) -> MessageSource:
         connection = await shared.opened()
         session = connection.session("client")
         try:
-            consumer = await consume(session, source, credit)
+            consumer = await consume(session, source, shared.share_of(credit))
         except BaseException:
             with contextlib.suppress(JmsError):
                 await session.close()
