@@ -1,4 +1,4 @@
-"""Bridges that run in this process until their sources are empty."""
+"""Bridges that run in this process until their sources are empty, in the event loop of the bridge's process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from spanwire.bridges.files.bridge_file import read_bridges
 from spanwire.bridges.jars import with_jars
 from spanwire.bridges.running.process import BridgeProcess
 from spanwire.routes.readers.placeholders import Placeholders
+from spanwire.service.machine.event_loop import loop_factory
 
-WAIT_S = 60.0
+WAIT_S = 180.0  # beside other tests on two processors
 
 
 def forward(source_url: str, source: str, target_url: str, target: str, **words: str) -> BridgeStatus:
@@ -52,4 +53,5 @@ def _forward(lines: list[str], transactions: Path | None, jars: Path | None = No
             await process.run()
         return process.statuses()[0]
 
-    return asyncio.run(run())
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(run())

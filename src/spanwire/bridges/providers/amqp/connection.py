@@ -10,7 +10,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from proton import Collector, Condition, Connection, Endpoint, Event, Transport
 
@@ -216,8 +216,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin with the login."""
-        assert isinstance(transport, asyncio.Transport)
-        self._socket = transport
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's class is not a subclass
         self._on_time()
 
     def data_received(self, data: bytes) -> None:
