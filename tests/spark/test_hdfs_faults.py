@@ -1,5 +1,6 @@
-"""Archives and staged messages on HDFS over kills of its servers and of the program. `tests.support.hdfs` says what
-they need; no package of a distribution has it.
+"""Archives on HDFS, and the messages that they stage there, over kills of its servers and of the program.
+
+`tests.support.hdfs` says what they need; no package of a distribution has it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -38,19 +38,6 @@ texts = [
     for text in pq.read_table(io.BytesIO(files.read(name))).column("text").to_pylist()
 ]
 print(json.dumps({"texts": texts, "segments": [name for name in names if "segment" in name]}))
-"""
-STREAM: Final = """
-import json, sys
-from spanwire.pipeline.session import local_session
-url, staging, folder = sys.argv[1:]
-with local_session("hdfs", 2) as spark:
-    source = spark.readStream.format("spanwire").options(
-        url=url, destination="STREAM", stagingDirectory=staging, maxRowsPerBatch="20"
-    )
-    writer = source.load().writeStream.format("parquet").option("path", folder + "/rows")
-    writer.option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start().awaitTermination()
-    rows = spark.read.parquet(folder + "/rows").select("text").collect()  # without the files of a killed batch
-    print(json.dumps([row["text"] for row in rows]))
 """
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * SPARK_S)]
@@ -127,17 +114,3 @@ def test_an_archive_has_every_message_once_whatever_is_killed(hdfs: HdfsProcesse
     found = json.loads(finish(hdfs, [sys.executable, "-c", READ, address]))
     assert Counter(found["texts"]) == Counter(f"text {number}" for number in range(sent))
     assert found["segments"] == [] and take_all(url, "ORDERS") == []
-
-
-def test_a_stream_stages_there_and_loses_nothing_whatever_is_killed(
-    hdfs: HdfsProcesses, broker: BrokerProcess, tmp_path: Path
-) -> None:
-    url = broker.openwire_uri()
-    command = [sys.executable, "-c", STREAM, url, hdfs.address("staging"), str(tmp_path)]
-    sent = 0
-    for kill in islice(all_kills(hdfs), 2):  # a start of Spark takes long
-        sent += send(url, "STREAM", numbered(COUNT, sent))
-        interrupt(hdfs, command, kill)
-    texts = json.loads(finish(hdfs, command))
-    assert Counter(texts) == Counter(f"text {number}" for number in range(sent))
-    assert take_all(url, "STREAM") == []
