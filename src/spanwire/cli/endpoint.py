@@ -12,6 +12,7 @@ from spanwire import registry
 from spanwire.cli.arguments import Parser
 from spanwire.client import blocking
 from spanwire.model.destination import Destination
+from spanwire.model.errors import AuthenticationError
 from spanwire.model.written_destination import written_destination
 
 if TYPE_CHECKING:
@@ -57,9 +58,19 @@ def login_options(parser: Parser) -> None:
 
 
 def connect(options: argparse.Namespace) -> blocking.Connection:
-    """Return a logged-in connection to the broker of the options."""
+    """Return a logged-in connection to the broker of the options.
+
+    Raises:
+        AuthenticationError: the broker refuses the login; without a user the text says how to give one.
+    """
     url = str(options.broker_url)
-    return blocking.connect(url, options.user, password(options), options.client_id, tls_settings(url, options))
+    try:
+        return blocking.connect(url, options.user, password(options), options.client_id, tls_settings(url, options))
+    except AuthenticationError as error:
+        if options.user is not None:
+            raise
+        reason = str(error).rstrip(".")
+        raise AuthenticationError(f"{reason}; give --user NAME, and the password in {PASSWORD_VARIABLE}") from None
 
 
 def password(options: argparse.Namespace) -> str | None:

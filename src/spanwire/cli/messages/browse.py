@@ -130,8 +130,8 @@ def _received(options: argparse.Namespace, target: Destination) -> Iterator[Row]
                 if count == options.message_count:
                     return
     except AuthenticationError as error:
-        advice = "Give --user and --password, or name a broker of yours that runs with --configuration FILE"
-        raise AuthenticationError(f"{error} {advice}" if options.user is None else str(error)) from error
+        advice = "; or name a broker of yours that runs with --configuration FILE"
+        raise AuthenticationError(f"{error}{advice}" if options.user is None else str(error)) from error
 
 
 def row_of(message: Message) -> Row:
