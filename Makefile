@@ -68,7 +68,7 @@ $(COMPILED)/.level-$(OPTIMIZE): $(COMPILED)/.ready
 	@rm -f $(COMPILED)/.level-*
 	@touch $@
 
-$(COMPILED)/.built: $(COMPILED)/.level-$(OPTIMIZE) tools/build_compiled.sh tools/compile_hook.py tools/compile_modules.py $(SOURCES)
+$(COMPILED)/.built: $(COMPILED)/.level-$(OPTIMIZE) tools/build_compiled.sh tools/compile_hook.py tools/compile_modules.py tools/mend_c.py $(SOURCES)
 	bash tools/build_compiled.sh $(BIN)/python $(COMPILED)/bin/python $(OPTIMIZE)
 	@touch $@
 

@@ -13,19 +13,13 @@ changes two things:
   Names do not clash, because mypyc puts the name of the module into each.
 - It compiles few small extensions and copies them. Each copy looks up the module under whose name it is imported.
 
-The script mends two faults of mypyc 2.4.1 in the C files:
-
-- The deallocator of a class without garbage collection (``acyclic``) uses CPython's trashcan, which defers an object
-  that is freed inside of 50 others. CPython 3.11 links deferred objects through a header that only objects with garbage
-  collection have, so it writes to the memory before the object. `tests/unit/model/test_deep_deallocation.py` finds a
-  build without the mend.
-- Warnings are errors (`-Werror`). A warning of a newer compiler would end a user's installation.
+`tools/mend_c.py` mends the C files of mypyc before they are compiled. And warnings are no errors here: mypyc asks for
+`-Werror`, with which a warning of a newer compiler would end a user's installation.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import resource
 import shutil
 import sys
@@ -40,6 +34,9 @@ import setuptools  # type: ignore[import-untyped]  # brings distutils, so it com
 from mypyc.build import mypycify
 from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tools.mend_c import PRELUDE, mended
+
 # Packages of extras are never read, so the C is the same whether they are installed or not.
 EXTRAS: Final = """\
 [mypy]
@@ -50,16 +47,10 @@ follow_imports_for_stubs = True
 """
 UNIT_BYTES: Final = 2_000_000  # of C, as much as the headers of a unit; the compiler takes some 300 MB for one
 PROCESSES: Final = os.cpu_count() or 1
-# There is no debug information, so symbols are what is left to strip. py-spy finds functions in the dynamic table.
-STRIP: Final = ["-Wl,-x"] if sys.platform == "darwin" else ["-Wl,-s"]
+# A function that is not declared inline is compiled once. clang would copy it into its wrapper for interpreted callers,
+# which takes a third more time.
+NO_COPIES: Final = "-fno-inline-functions"
 
-# A deallocator without garbage collection: what has it begins with PyObject_GC_UnTrack.
-ACYCLIC_DEALLOCATOR: Final = re.compile(
-    r"(_dealloc\(\w+ \*self\)\n\{\n)"
-    r"\s*CPy_TRASHCAN_BEGIN\(self, \w+\)\n"
-    r"(\s*\w+_clear\(\(PyObject \*\)self\);\n\s*Py_TYPE\(self\)->tp_free\(\(PyObject \*\)self\);\n)"
-    r"\s*CPy_TRASHCAN_END\(self\)\n"
-)
 # The extension that stands for each module. mypyc's own are compiled with the name of their module in them.
 SHIM: Final = """\
 #include <Python.h>
@@ -95,19 +86,6 @@ SHIM_ENTRY: Final = "PyMODINIT_FUNC PyInit_NAME(void) { return PyModuleDef_Init(
 SHIM_NAMES: Final = 24  # in a file of 14 kB, as one alone takes; with all names each copy had 47 kB
 
 
-def without_trashcan(source: str) -> str:
-    """Return the C source whose deallocators use the trashcan only for objects with garbage collection."""
-    return ACYCLIC_DEALLOCATOR.sub(r"\1\2", source)
-
-
-def mend(path: Path) -> None:
-    """Mend a C file of mypyc in place."""
-    source = path.read_text("utf-8")
-    mended = without_trashcan(source)
-    if mended != source:
-        path.write_text(mended, "utf-8")
-
-
 def shims(library: str, modules: list[str]) -> list[tuple[str, list[str]]]:
     """Return the C source of each small extension, with the modules in `library` that its copies stand for."""
     for name in modules:
@@ -125,8 +103,8 @@ def shims(library: str, modules: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def tolerant(words: list[str]) -> list[str]:
-    """Return the compiler's options without the one that makes warnings errors."""
-    return [word for word in words if word != "-Werror"]
+    """Return the compiler's options without the one that makes warnings errors, and with `NO_COPIES`."""
+    return [*(word for word in words if word != "-Werror"), NO_COPIES]
 
 
 def joined(sources: list[str], folder: Path) -> list[str]:
@@ -144,7 +122,7 @@ def joined(sources: list[str], folder: Path) -> list[str]:
     files = []
     for index, unit in enumerate(units):
         path = folder / f"unit_{index}.c"
-        path.write_text("".join(f'#include "{os.path.abspath(name)}"\n' for name in unit), "utf-8")
+        path.write_text(PRELUDE + "".join(f'#include "{os.path.abspath(name)}"\n' for name in unit), "utf-8")
         files.append(str(path))
     return files + [name for name in sources if name not in modules]
 
@@ -207,7 +185,8 @@ def main() -> int:
         [*mypy, *files], opt_level=level, debug_level="0", multi_file=True, target_dir=str(folder / "c")
     )
     for name in library.sources:
-        mend(Path(name))
+        path = Path(name)
+        path.write_text(mended(path.read_text("utf-8")), "utf-8")
     library.sources = joined(library.sources, folder / "units")
     library.include_dirs = [*library.include_dirs, str(folder / "c")]
     extensions = [library]
@@ -221,7 +200,6 @@ def main() -> int:
         copies += [(path.stem, name) for name in names]
     for extension in extensions:
         extension.extra_compile_args = tolerant(extension.extra_compile_args)
-        extension.extra_link_args = [*extension.extra_link_args, *STRIP]
     generated = time.monotonic()
     distribution = setuptools.Distribution({"name": "spanwire", "ext_modules": extensions})
     command = ParallelBuild(distribution)
