@@ -31,7 +31,6 @@ def test_the_line_of_the_pure_build_says_what_its_page_says() -> None:
     assert re.search(rf"The pure build .* takes it {re.escape(least)} times .* to {most} times ", figures)
 
 
-@pytest.mark.large
 def test_the_command_that_the_line_names_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require("cc")
     assert FOUND is not None

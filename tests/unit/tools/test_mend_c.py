@@ -52,7 +52,7 @@ for attempt in range(2):
 """
 
 
-@pytest.mark.large
+@pytest.mark.long
 def test_mended_modules_import_each_other_and_pass_on_what_an_import_raises(tmp_path: Path) -> None:
     require("cc")
     source, target = tmp_path / "source", tmp_path / "target"

@@ -101,7 +101,7 @@ def instructions_of(tmp_path: Path, length: int) -> int:
     return int(found[1])
 
 
-@pytest.mark.large
+@pytest.mark.long
 def test_an_address_is_looked_through_in_linear_time(tmp_path: Path) -> None:
     if shutil.which("valgrind") is None:
         pytest.skip("no valgrind, which counts instructions (apt package valgrind)")
