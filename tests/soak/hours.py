@@ -35,6 +35,7 @@ from tests.support.memory import memory_mib, summary
 from tests.support.stomp_socket import StompSocket
 
 TICK_S: Final = 0.05
+EXPIRING: Final = "expiring"
 TEXT: Final = "x" * 1024
 BODY: Final = TEXT.encode()
 LARGE: Final = b"y" * (4 << 20)
@@ -44,6 +45,7 @@ AWAY_S: Final = 60.0  # the durable subscriber is there as long as it is away
 LARGE_EVERY_S: Final = 10.0
 DELAY_MS: Final = 5000
 LIVES_MS: Final = 1000
+MAX_EARLY: Final = 100_000  # expired messages, minutes of them
 LAST_S: Final = 120.0  # for what is under way at the end; expired messages are found every half minute
 SLACK: Final = {"memory_mib": 8.0, "descriptors": 8.0, "threads": 2.0, "data_mib": 64.0}
 MAX_GROWTH: Final = 1.1
@@ -57,11 +59,16 @@ ATTRIBUTES: Final = 'schedulerSupport="true" schedulePeriodForDestinationPurge="
 
 
 class Numbers:
-    """The numbers of the messages that pass in one way, over all runs."""
+    """The numbers of the messages that pass in one way, over all runs: each once, and in order."""
 
     def __init__(self, sent: int = 0, received: int = 0) -> None:
         self.sent = sent
         self.received = received
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Sent and received."""
+        return self.sent, self.received
 
     def next(self) -> dict[str, int]:
         """The properties of the next message."""
@@ -72,6 +79,29 @@ class Numbers:
         """A message has arrived. Raises AssertionError unless it is the next one."""
         assert number == self.received + 1, f"number {number} came after {self.received}"
         self.received += 1
+
+
+class ExpiredNumbers(Numbers):
+    """Numbers of messages that expire: each once. A queue is searched in parts, so a later part may come first."""
+
+    def __init__(self, sent: int = 0, received: int = 0) -> None:
+        super().__init__(sent, received)
+        self._early: set[object] = set()
+
+    def take(self, number: object) -> None:
+        """A message has arrived. Raises AssertionError if it has arrived before, or too many before it are missing."""
+        assert isinstance(number, int) and self.received < number <= self.sent, f"number {number} came again"
+        assert number not in self._early, f"number {number} came again"
+        assert len(self._early) < MAX_EARLY, f"number {self.received + 1} does not come"
+        self._early.add(number)
+        while self.received + 1 in self._early:
+            self.received += 1
+            self._early.discard(self.received)
+
+
+def new_numbers(way: str, sent: int = 0, received: int = 0) -> Numbers:
+    """Return the numbers of a way."""
+    return (ExpiredNumbers if way == EXPIRING else Numbers)(sent, received)
 
 
 class Load:
@@ -85,7 +115,7 @@ class Load:
         self.url: Final = broker.openwire_uri()
 
     def numbers(self, way: str) -> Numbers:
-        return self.ways.setdefault(way, Numbers())
+        return self.ways.setdefault(way, new_numbers(way))
 
     def is_done(self, way: str) -> bool:
         """All numbers of a way have arrived, and no more come."""
@@ -233,8 +263,8 @@ class Load:
             self.subscribe("durable", "topic://HOURS.TOPIC"),
             self.send("delayed", "queue://HOURS.DELAYED", rate * 0.02, delay_ms=DELAY_MS),
             self.receive("delayed", "queue://HOURS.DELAYED"),
-            self.send("expiring", "queue://HOURS.EXPIRING", rate * 0.03, lives_ms=LIVES_MS),
-            self.receive("expiring", dead),
+            self.send(EXPIRING, "queue://HOURS.EXPIRING", rate * 0.03, lives_ms=LIVES_MS),
+            self.receive(EXPIRING, dead),
             self.send("large", "queue://HOURS.LARGE", 1 / LARGE_EVERY_S, LARGE),
             self.receive("large", "queue://HOURS.LARGE"),
             self.guests("guests"),
@@ -273,16 +303,20 @@ async def run(load: Load, minutes: float, write: Callable[[dict[str, float]], No
         end = time.monotonic() + LAST_S
         while time.monotonic() < end and not all(load.is_done(way) for way in load.ways):
             await asyncio.sleep(TICK_S)
-        missing = {way: vars(numbers) for way, numbers in load.ways.items() if numbers.sent != numbers.received}
+        missing = {way: one.pair for way, one in load.ways.items() if one.sent != one.received}
         assert not missing, f"missing after {LAST_S:.0f} s: {missing}"
 
     async with asyncio.TaskGroup() as group:
         for way in [watch(), *load.all()]:
-            group.create_task(_run(way))
+            group.create_task(_run(load, way))
 
 
-async def _run(way: Awaitable[None]) -> None:
-    await way
+async def _run(load: Load, way: Awaitable[None]) -> None:
+    try:
+        await way
+    except BaseException:
+        load.is_over = True  # a thread cannot be cancelled
+        raise
 
 
 def growth(figures: dict[str, dict[str, float]]) -> list[str]:
@@ -307,7 +341,7 @@ def main() -> int:
     directory.mkdir(parents=True, exist_ok=True)
     state, history = directory / "numbers.json", directory / "minutes.jsonl"
     kept = json.loads(state.read_text("ascii")) if state.exists() else {}
-    ways = {way: Numbers(**numbers) for way, numbers in kept.items()}
+    ways = {way: new_numbers(way, *numbers) for way, numbers in kept.items()}
     rows: list[dict[str, float]] = (
         [json.loads(line) for line in history.read_text("ascii").splitlines()] if kept else []
     )
@@ -325,7 +359,7 @@ def main() -> int:
         load = Load(broker, options.rate, ways)
         asyncio.run(run(load, options.minutes, write, before))
         broker.stop()
-    state.write_text(json.dumps({way: vars(numbers) for way, numbers in ways.items()}), "ascii")
+    state.write_text(json.dumps({way: numbers.pair for way, numbers in ways.items()}), "ascii")
     figures = summary(rows)
     found = {
         "build": version_text(), "minutes": round(rows[-1]["minute"], 1), "rate": options.rate,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.hours import Numbers, growth
+from tests.soak.hours import ExpiredNumbers, Numbers, growth
 from tests.soak.night import PARTS, Part, Slice, done_of, go_on, status
 
 WRITE = "import pathlib, sys; pathlib.Path(sys.argv[1]).open('a').write(sys.argv[2] + '\\n'); print('all well')"
@@ -81,6 +81,16 @@ def test_a_number_that_is_missing_or_doubled_is_found() -> None:
         numbers.take(3)
     with pytest.raises(AssertionError, match="number 1 came after 1"):
         numbers.take(1)
+
+
+def test_expired_messages_may_come_in_another_order_and_come_once() -> None:
+    numbers = ExpiredNumbers(sent=4)
+    for number in (3, 1, 2):
+        numbers.take(number)
+    assert numbers.pair == (4, 3)
+    for number in (2, 3, 5):
+        with pytest.raises(AssertionError, match=f"number {number} came again"):
+            numbers.take(number)
 
 
 def test_growth_is_found_beyond_a_tenth_and_the_slack() -> None:
