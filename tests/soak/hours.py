@@ -6,7 +6,8 @@ Persistent messages pass at a steady rate in every way that a broker keeps somet
 STOMP, transactions that commit and roll back, a durable subscriber that comes and goes, delayed, expiring and large
 messages, selectors, and each second a connection that asks and goes, with queues of its own, and one that is torn off.
 Every message has a number, and each way checks that its numbers come once and in order. A further run goes on with the
-same data directory and the next numbers, so that two hours four times are eight hours of one broker's data.
+same data directory and the next numbers, so that two hours four times are eight hours of one broker's data. Behind a
+run that was interrupted or failed a further one begins anew, because nobody knows which numbers are on their way.
 
 Ends with 1 when a number is missing or doubled, or when the late median of memory, descriptors, threads or files is
 above the early one by more than a tenth and `SLACK`. Needs Linux for /proc.
@@ -319,6 +320,17 @@ async def _run(load: Load, way: Awaitable[None]) -> None:
         raise
 
 
+def read_numbers(state: Path) -> dict[str, list[int]]:
+    """Return the numbers of the last run; none behind a run that did not come to its end."""
+    text = state.read_text("ascii") if state.exists() else ""
+    return json.loads(text) if text else {}
+
+
+def ends_with_us(directory: Path) -> list[str]:
+    """Return the command of a broker that the kernel kills when this process ends in whatever way."""
+    return ["setpriv", "--pdeathsig", "KILL", *spanwire_command()(directory)]
+
+
 def growth(figures: dict[str, dict[str, float]]) -> list[str]:
     """What has grown by more than a tenth and its slack, from the early to the late median."""
     return [
@@ -336,11 +348,13 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="do not go on where the last run ended")
     options = parser.parse_args()
     directory: Path = options.directory.absolute()
-    if options.fresh:
+    state, history = directory / "numbers.json", directory / "minutes.jsonl"
+    kept = {} if options.fresh else read_numbers(state)
+    if not kept:
+        sys.stdout.write(f"begins anew in {directory}\n")
         shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
-    state, history = directory / "numbers.json", directory / "minutes.jsonl"
-    kept = json.loads(state.read_text("ascii")) if state.exists() else {}
+    state.write_text("", "ascii")  # until the end, where all that was sent has come
     ways = {way: new_numbers(way, *numbers) for way, numbers in kept.items()}
     rows: list[dict[str, float]] = (
         [json.loads(line) for line in history.read_text("ascii").splitlines()] if kept else []
@@ -355,7 +369,7 @@ def main() -> int:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    with BrokerProcess(spanwire_command(), directory / "broker", inside=QUEUES_GO, attributes=ATTRIBUTES) as broker:
+    with BrokerProcess(ends_with_us, directory / "broker", inside=QUEUES_GO, attributes=ATTRIBUTES) as broker:
         load = Load(broker, options.rate, ways)
         asyncio.run(run(load, options.minutes, write, before))
         broker.stop()

@@ -4,7 +4,7 @@
 
 Each part has a number of seeds, kills, inputs or minutes, and is done in slices. What a slice has printed last and how
 long it took is a line of ``out/soak/night.jsonl``. A slice that fails ends the night with its command, and is tried
-again by the next run.
+again by the next run. A night that is done is not done again without ``--fresh``, which a new version needs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from spanwire._build import version_text
+from tests.bench.reports.origin import commit
 
 ROOT: Final = Path(__file__).parents[2]
 NOTES: Final = ROOT / "out" / "soak" / "night.jsonl"
@@ -125,13 +127,19 @@ PARTS: Final = (
     *[fuzzed(target) for target in FUZZED],
     whole("idle connections", module("soak.idle_connections", "--count", "10000")),
     whole("slow sockets", module("soak.slow_sockets")),
-    Part("minutes under load", 480, 120, lambda _first, count: module("soak.hours", "--minutes", str(count))),
+    Part("minutes under load", 480, 120, lambda first, count: module(
+        "soak.hours", "--minutes", str(count), *(() if first else ("--fresh",)),
+    )),
 )  # fmt: skip
 
 
 def read_notes(notes: Path) -> list[dict[str, object]]:
-    """The slices that were done."""
-    return [json.loads(line) for line in notes.read_text("utf-8").splitlines()] if notes.exists() else []
+    """The slices that were done. A line that was cut off counts for nothing."""
+    found: list[dict[str, object]] = []
+    for line in notes.read_text("utf-8").splitlines() if notes.exists() else ():
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return found
 
 
 def done_of(notes: Path) -> Counter[str]:
@@ -140,6 +148,12 @@ def done_of(notes: Path) -> Counter[str]:
     for note in read_notes(notes):
         done[str(note["part"])] += int(str(note["count"]))
     return done
+
+
+def is_done(parts: Sequence[Part], notes: Path) -> bool:
+    """Return True if nothing is left, so that another run would try nothing."""
+    done = done_of(notes)
+    return all(done[part.name] >= part.total for part in parts)
 
 
 def run_slice(part: Part, first: int, count: int, notes: Path) -> bool:
@@ -156,11 +170,11 @@ def run_slice(part: Part, first: int, count: int, notes: Path) -> bool:
     said = [line for line in ended.stdout.splitlines() if line.strip()]
     note = {
         "part": part.name, "first": first, "count": count, "seconds": round(time.monotonic() - began, 1),
-        "build": version_text(), "said": said[-1] if said else "",
+        "commit": commit(), "build": version_text(), "said": said[-1] if said else "",
     }  # fmt: skip
     notes.parent.mkdir(parents=True, exist_ok=True)
     with notes.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(note) + "\n")
+        file.write("\n" + json.dumps(note))  # behind a line that was cut off, too
     sys.stdout.write(f"{part.name}: {first + count} of {part.total}, {note['said']}\n")
     sys.stdout.flush()
     return True
@@ -202,9 +216,16 @@ def main() -> int:
         if name not in names:
             parser.error(f"no part {name!r}; the parts are {', '.join(names)}")
     parts = [part for part in PARTS if part.name in chosen]
+    if options.status:
+        sys.stdout.write(status(parts, NOTES))
+        return 0
     if options.fresh:
         NOTES.unlink(missing_ok=True)
-    went_well = options.status or go_on(parts, NOTES, options.minutes)
+    if is_done(parts, NOTES):
+        commits = ", ".join(sorted({str(note["commit"]) for note in read_notes(NOTES)}))
+        sys.stdout.write(f"everything was done, by {commits}; --fresh begins anew\n")
+        return 1
+    went_well = go_on(parts, NOTES, options.minutes)
     sys.stdout.write(status(parts, NOTES))
     return 0 if went_well else 1
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.hours import ExpiredNumbers, Numbers, growth
-from tests.soak.night import PARTS, Part, Slice, done_of, go_on, status
+from tests.soak.hours import ExpiredNumbers, Numbers, growth, read_numbers
+from tests.soak.night import PARTS, Part, Slice, done_of, go_on, is_done, status
 
 WRITE = "import pathlib, sys; pathlib.Path(sys.argv[1]).open('a').write(sys.argv[2] + '\\n'); print('all well')"
 
@@ -61,6 +61,29 @@ def test_no_slice_begins_after_the_end_of_the_time(tmp_path: Path) -> None:
 def test_the_status_says_how_much_of_each_part_is_done(tmp_path: Path) -> None:
     assert go_on([part(tmp_path / "log", total=4)], tmp_path / "notes", 1)
     assert " ".join(status([part(tmp_path / "log")], tmp_path / "notes").split()[:4]) == "seeds 4 of 10"
+
+
+def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    assert go_on([part(tmp_path / "log", total=4)], notes, 1)
+    notes.write_text(notes.read_text() + '\n{"part": "seeds", "cou')
+    assert go_on([part(tmp_path / "log")], notes, 1)
+    assert done_of(notes) == {"seeds": 10}
+
+
+def test_a_night_is_done_when_nothing_is_left(tmp_path: Path) -> None:
+    parts = [part(tmp_path / "log", total=4)]
+    assert not is_done(parts, tmp_path / "notes")
+    assert go_on(parts, tmp_path / "notes", 1)
+    assert is_done(parts, tmp_path / "notes")
+
+
+def test_behind_a_run_that_was_interrupted_the_numbers_begin_anew(tmp_path: Path) -> None:
+    assert read_numbers(tmp_path / "numbers") == {}
+    (tmp_path / "numbers").write_text("")
+    assert read_numbers(tmp_path / "numbers") == {}
+    (tmp_path / "numbers").write_text('{"queue": [3, 3]}')
+    assert read_numbers(tmp_path / "numbers")["queue"] == [3, 3]
 
 
 @pytest.mark.parametrize("of_night", PARTS, ids=lambda part: part.name)
