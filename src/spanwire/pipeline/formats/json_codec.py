@@ -1,7 +1,7 @@
 """JSON bodies with a schema as columns and back, with the package jsonschema.
 
-The schema is interpreted by the draft in its ``$schema``, by draft 7 without ``$schema``. References to other schemas
-are refused, so validation never uses the network.
+The schema, with all its parts, is interpreted by the draft in its ``$schema``, by draft 7 without ``$schema``.
+References to other schemas are refused, so validation never uses the network.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MAX_SCHEMA_CHARACTERS: Final = MIB  # registries refuse larger schemas
 MAX_PLACE: Final = 100  # characters of a JSON path in an error; the sender chooses the names of its steps
 MAX_NODES: Final = 100_000  # parts of a schema that are searched for references
 # References within a schema that a body may follow: alternatives that refer to each other multiply them, and a body of
-# some hundred octets would take for ever.
-STEPS: Final = 10_000
-STEPS_PER_OCTET: Final = 10
+# some hundred octets would take for ever. Each takes about 35 us, so a body of 1 MiB takes at most some 70 s.
+STEPS: Final = 2_000
+STEPS_PER_OCTET: Final = 2
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -49,9 +49,7 @@ class JsonCodec:
         except jsonschema.SchemaError as error:
             raise fault(f"{error.json_path}: {error.message}") from None
         self._steps: Final = Steps()
-        # A schema with the word $schema would choose the library's own class again, at each reference to it.
-        plain = {name: part for name, part in schema.items() if name != "$schema"}
-        self._validator: Final = limited(validator, self._steps)(plain, registry=referencing.Registry())
+        self._validator: Final = limited(validator, self._steps)(schema, registry=referencing.Registry())
         self.arrow: pa.DataType = self._type.arrow
         self.body: pa.DataType = pa.string() if registered is None else pa.binary()
         self._header: Final = b"" if registered is None else schema_header(registered.id)
@@ -130,7 +128,18 @@ def limited(validator: Any, steps: Steps) -> Any:
         return follow
 
     rules = {word: counted(validator.VALIDATORS[word]) for word in REFERENCES if word in validator.VALIDATORS}
-    return jsonschema.validators.extend(validator, {**rules, "uniqueItems": unique_items})
+    extended = jsonschema.validators.extend(validator, {**rules, "uniqueItems": unique_items})
+    library_evolve = extended.evolve
+
+    def evolve(self: Any, **changes: Any) -> Any:
+        # A part of a schema with the word $schema would choose the library's own class.
+        part = changes.get("schema", self.schema)
+        if isinstance(part, dict) and "$schema" in part:
+            changes["schema"] = {name: value for name, value in part.items() if name != "$schema"}
+        return library_evolve(self, **changes)
+
+    extended.evolve = evolve
+    return extended
 
 
 def unique_items(_: object, is_wanted: object, instance: object, __: object) -> Iterator[jsonschema.ValidationError]:
