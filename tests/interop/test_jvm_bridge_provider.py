@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -10,9 +13,11 @@ import pytest
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.java_factory import JavaFactory
 from spanwire.bridges.ports import Provider
+from spanwire.bridges.providers.jvm.host import JvmHost
 from spanwire.bridges.providers.jvm.provider import JvmProvider
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
+from spanwire.service.machine.event_loop import loop_factory
 from spanwire.testing import Broker
 from tests.conformance.bridge_providers import (
     SOURCE,
@@ -28,6 +33,7 @@ from tests.conformance.test_openwire_bridge_provider import SpanwireDriver
 from tests.support.java_clients import ACTIVEMQ, activemq_jars
 from tests.support.peers import require
 
+WAIT_S: Final = 60.0
 DEAD: Final = Destination(SOURCE.kind, f"{SOURCE.name}.DLQ")
 
 
@@ -87,3 +93,22 @@ class TestJvmProvider(
     LocalTransactionConformance,
 ):
     pass
+
+
+@pytest.mark.long
+def test_a_signal_for_all_processes_of_a_broker_ends_no_host(jars: tuple[str, ...]) -> None:
+    """The loop of the bridges is uvloop where it is installed, whose children ignore no signal at first."""
+
+    async def scenario() -> None:
+        host = JvmHost(jars)
+        await host.join(lambda header, blobs: None)
+        assert host._process is not None
+        lines = Path(f"/proc/{host._process.pid}/status").read_text(encoding="ascii").splitlines()
+        ignored = int(next(line for line in lines if line.startswith("SigIgn:")).split()[1], 16)
+        assert ignored & 1 << (signal.SIGHUP - 1)
+        host._stop()
+        assert host._task is not None
+        await asyncio.gather(host._task, return_exceptions=True)
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(asyncio.wait_for(scenario(), WAIT_S))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,6 +171,23 @@ class TestMqttProvider(BridgeProviderConformance):
             driver.send(SOURCE, ["none"])
             assert await again.inbox.take(1, 1_000, QUIET_S) == []
             await again.close()
+
+        runs(scenario)
+
+    def test_a_lost_source_of_a_shared_subscription_takes_no_messages_of_its_group(
+        self, driver: MosquittoDriver
+    ) -> None:
+        async def scenario() -> None:
+            shared = Source(driver.source().factory, Destination(TOPIC, f"$share/group/{IN}"))
+            lost, kept = [await driver.provider().open_source(shared, CREDIT) for _ in range(2)]
+            assert isinstance(lost, MqttSource)
+            lost._connection._client.socket().shutdown(socket.SHUT_RDWR)
+            texts = [str(number) for number in range(10)]
+            driver.send(SOURCE, texts)
+            assert bodies(await take(kept, len(texts))) == texts
+            await kept.acknowledge()
+            for source in (kept, lost):
+                await source.close()
 
         runs(scenario)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from spanwire.cli.bridges import bridge
 from spanwire.cli.main import main
 from tests.support.ports import free_port
 
@@ -19,6 +19,19 @@ targetConnectionFactory = "tcp://127.0.0.1:{port}?jms.password=hunter2"
 targetDestination = "queue://B"
 maxRetries = {retries}
 failureRetryInterval = 1
+"""
+PROGRAM = """\
+import runpy, signal, sys
+
+class Reporter:
+    def find_spec(self, name, path, target=None):
+        if name.startswith("spanwire.cli"):
+            print(signal.getsignal(signal.SIGHUP).name)
+            sys.exit()
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+sys.meta_path.insert(0, Reporter())
+runpy.run_module("spanwire", run_name="__main__")
 """
 
 
@@ -83,12 +96,10 @@ def test_an_unknown_command_is_answered_with_the_closest(capsys: pytest.CaptureF
     assert "there is no command 'chekc'; did you mean check?" in capsys.readouterr().err
 
 
-def test_a_signal_for_all_processes_of_a_broker_ends_no_host_of_java_providers(monkeypatch: pytest.MonkeyPatch) -> None:
-    handlers: list[object] = []
-    monkeypatch.setattr(bridge, "load", lambda _: lambda: handlers.append(signal.getsignal(signal.SIGHUP)))
-    before = signal.getsignal(signal.SIGHUP)
-    try:
-        assert main(["bridge", "jvm"]) == 0
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert handlers == [signal.SIG_IGN]
+def test_a_signal_for_all_processes_of_a_broker_ends_no_host_of_java_providers_while_it_starts(tmp_path: Path) -> None:
+    """Another interpreter tells what the program does with the signal when it begins to import the commands."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    for words, handler in ((["bridge", "jvm"], "SIG_IGN"), (["bridge", "run"], "SIG_DFL")):
+        done = subprocess.run([sys.executable, str(program), *words], check=True, capture_output=True, text=True)
+        assert done.stdout.split() == [handler]

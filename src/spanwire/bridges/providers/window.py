@@ -26,16 +26,20 @@ class Window:
     messages stay in order, and no message is received twice.
     """
 
-    def __init__(self, credit: int, first: int | None = None) -> None:
-        """Open the first window. It is as large as the credit of the bridge, or has at most ``first`` messages."""
+    def __init__(self, credit: int, first: int | None = None, is_fixed: bool = False) -> None:
+        """Open the first window. It is as large as the credit of the bridge, or has at most ``first`` messages.
+
+        A fixed window keeps its size, and all messages: their broker would not send them again.
+        """
         self.size = credit if first is None else min(credit, first)
         self.held = 0  # kept messages without an acknowledgement
         self.is_closed = False
         self._credit: Final[int] = credit
+        self._is_fixed: Final[bool] = is_fixed
         self._overflowed = False
         self._is_ignored = False  # the broker sends more than it was asked for
-        self._sent = 0  # messages without an acknowledgement, kept or not
-        self._count = 0  # messages that have come in this window
+        self._sent = 0  # messages without an acknowledgement at the broker, kept or not
+        self._count = 0  # messages that have come in this window, the latest ones above all
         self._octets = 0  # of these
 
     def admit(self, octets: int, waiting: int) -> bool:
@@ -43,22 +47,29 @@ class Window:
 
         ``waiting`` octets are in memory already. A message larger than the room is kept alone.
         """
+        if self._count >= 2 * SAMPLES * self.size:  # so that the mean follows the sizes of now
+            self._count //= 2
+            self._octets //= 2
         self._count += 1
         self._octets += octets
         self._sent += 1
         self._is_ignored = self._is_ignored or self._sent > self.size
-        if not self.is_closed and waiting and waiting + octets > MAX_OCTETS:
+        if not self.is_closed and not self._is_fixed and waiting and waiting + octets > MAX_OCTETS:
             self.is_closed = self._overflowed = True
         if self.is_closed:
             return False
         self.held += 1
         return True
 
+    def release(self, count: int) -> None:
+        """Count messages whose acknowledgement is written next. The broker may send as many before its answer."""
+        self._sent -= count
+
     def acknowledge(self, count: int) -> None:
         """Count acknowledged messages. Closes the window if a window of twice the size has room in memory."""
         self.held -= count
-        self._sent -= count
-        if not self._is_ignored and self._count >= SAMPLES * self.size and self._fitting() >= 2 * self.size:
+        is_known = self._count >= SAMPLES * self.size and not self._is_ignored
+        if is_known and not self._is_fixed and self._fitting() >= 2 * self.size:
             self.is_closed = True
 
     def is_exhausted(self, waiting: int) -> bool:

@@ -64,7 +64,6 @@ def run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == SERVE:  # not listed, because brokers alone start it
         return serve.run(arguments[1:])
     if list(arguments) == [JVM]:  # not listed either; the provider jvm starts it
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a service manager may send the broker's to all processes
         cast("Callable[[], None]", load(JVM_PROGRAM))()
         return 0
     return run_command("spanwire bridge", arguments, COMMANDS)

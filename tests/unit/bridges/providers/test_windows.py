@@ -40,6 +40,15 @@ SIZES: Final = {
     "all larger than all room": [2 * ROOM] * 20,
     "mixed": [LARGE if number % 7 else 20 * LARGE for number in range(1_200)],
 }
+LAST: Final = {  # messages of the last window; a message alone needs no room beside it
+    "large": 32,
+    "small": CREDIT,
+    "large after small": 32,
+    "small after large": CREDIT,
+    "one larger than all room": 1,
+    "all larger than all room": 1,
+    "mixed": 8,
+}
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -123,17 +132,16 @@ class FakeSession:
         self._maximum = max(window.size, len(self.unacknowledged) if self._is_like_mosquitto else 0)
         self.unacknowledged.clear()
 
-        async def acknowledge(messages: list[MQTTMessage]) -> None:
-            for message in messages:
-                del self.unacknowledged[message.mid]
-            window.acknowledge(len(messages))
+        async def answered(work: Callable[[], Any]) -> None:
+            """Publish what the acknowledgements have made room for, before the answer."""
             self.publish()
 
         async def next_window(topic: str) -> MqttConnection:
             window.open_next()
             return self.connect(window)
 
-        connection.acknowledge = acknowledge  # type: ignore[method-assign]
+        connection._client.ack = lambda mid, _: self.unacknowledged.pop(mid)
+        connection._finished = answered  # type: ignore[method-assign]
         connection.next_window = next_window  # type: ignore[method-assign]
         self.publish()
         self._maximum = window.size
@@ -167,9 +175,10 @@ async def crossed(source: AmqpSource | MqttSource, count: int, inbox_of: Callabl
     return sizes
 
 
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
-def test_an_amqp_source_keeps_memory_order_and_connection_at_any_sizes(sizes: list[int], little_room: None) -> None:
+@pytest.mark.parametrize("name", SIZES)
+def test_an_amqp_source_keeps_memory_order_and_connection_at_any_sizes(name: str, little_room: None) -> None:
     async def scenario() -> None:
+        sizes = SIZES[name]
         queue: Any = FakeQueue(sizes)
         source = AmqpSource(
             SimpleNamespace(is_closed=False),
@@ -180,20 +189,24 @@ def test_an_amqp_source_keeps_memory_order_and_connection_at_any_sizes(sizes: li
         await source.consume()
         assert await crossed(source, len(sizes), lambda: source._inbox) == sizes
         assert not queue.unacknowledged and not queue.waiting
+        assert queue.windows[-1] == LAST[name]
 
     run(scenario)
 
 
 @pytest.mark.parametrize("is_like_mosquitto", [False, True])
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+@pytest.mark.parametrize("name", SIZES)
 def test_an_mqtt_source_keeps_memory_order_and_session_at_any_sizes(
-    sizes: list[int], is_like_mosquitto: bool, little_room: None
+    name: str, is_like_mosquitto: bool, little_room: None
 ) -> None:
     async def scenario() -> None:
+        sizes = SIZES[name]
         session = FakeSession(sizes, CREDIT, is_like_mosquitto)
         source = MqttSource(session.connection, Source(ConnectionFactory("mqtt://host"), Destination(TOPIC, "t")))
         assert await crossed(source, len(sizes), lambda: session.connection.inbox) == sizes
         assert not session.unacknowledged and not session.waiting
+        if not is_like_mosquitto:
+            assert session.windows[-1] == LAST[name]
 
     run(scenario)
 
@@ -203,11 +216,57 @@ def test_a_window_follows_the_sizes_of_messages_down_and_up(little_room: None) -
     for number in range(CREDIT):
         window.admit(LARGE, min(number, 64) * LARGE)
     assert (window.held, window.is_closed, window.is_due()) == (64, True, False)
+    window.release(64)
     window.acknowledge(64)
     assert window.is_due() and window.open_next() == 32
     for _ in range(4):
         for number in range(32):
             assert window.admit(SMALL, number)
         assert not window.is_closed and window.is_exhausted(0) and not window.is_exhausted(1)
+        window.release(32)
         window.acknowledge(32)
     assert window.is_due() and window.open_next() == CREDIT
+
+
+def test_a_long_past_of_large_messages_does_not_hold_a_window_of_small_ones_down(little_room: None) -> None:
+    window = Window(CREDIT, 32)
+    for size in [LARGE] * 1_000 + [SMALL] * 16:
+        for number in range(32):
+            if not window.is_due():
+                assert window.admit(size, number * size)
+        window.release(window.held)
+        window.acknowledge(window.held)
+    assert window.is_due() and window.open_next() >= 64
+
+
+def test_a_fixed_window_keeps_its_size_and_all_messages(little_room: None) -> None:
+    window = Window(CREDIT, 32, is_fixed=True)
+    for size in (SMALL, LARGE, 2 * ROOM):
+        for _ in range(10):
+            for number in range(32):
+                assert window.admit(size, number * size)
+            window.release(32)
+            window.acknowledge(32)
+    assert (window.size, window.held, window.is_closed) == (32, 0, False)
+
+
+def test_a_source_of_mqtt_that_is_stopped_while_it_passes_over_dead_letters_opens_its_next_window() -> None:
+    async def answered(work: Callable[[], Any]) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def scenario() -> None:
+        connection = MqttConnection(ConnectionFactory("mqtt://host"), "client", FOREVER, Window(CREDIT, FIRST))
+        message = MQTTMessage(1, b"t")
+        message.qos, message.payload = 1, b"x"
+        connection._incoming = IncomingProperties(b"")
+        connection._on_message(None, None, message)
+        connection._client.ack = lambda *_: None
+        connection._finished = answered  # type: ignore[method-assign]
+        connection.window.is_closed = True
+        acknowledging = asyncio.ensure_future(connection.acknowledge([message]))
+        await asyncio.sleep(0)
+        acknowledging.cancel()
+        await asyncio.gather(acknowledging, return_exceptions=True)
+        assert connection.window.is_due()
+
+    run(scenario)

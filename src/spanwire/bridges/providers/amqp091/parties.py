@@ -109,10 +109,11 @@ class AmqpSource(SourceWithoutReplies):
         last, self._last = self._last, None
         if last is None:
             return
+        taken, self._taken = self._taken, 0
+        self._window.release(taken)
         with translated(self._place):
             await self._channel.basic_ack(last.delivery_tag or 0, multiple=True)
             await self._channel.basic_qos(prefetch_count=self._window.size)
-        taken, self._taken = self._taken, 0
         self._window.acknowledge(taken)
         self._inbox.check()
 

@@ -136,15 +136,19 @@ class MqttConnection(aiomqtt.Client):  # type: ignore[misc]
 
         An acknowledgement has no answer, so a request without effect follows: the broker reads a connection in order.
         """
-        count = 0
+        count = sum(message.qos > 0 for message in messages)
+        self.window.release(count)
         for message in messages:
             if message.mid in self._exactly_once:
                 self._exactly_once.discard(message.mid)
                 self._client._send_pubrec(message.mid)
             elif message.qos:
                 self._client.ack(message.mid, message.qos)
-            count += message.qos > 0
-        await self._finished(lambda: self.unsubscribe(NOTHING, timeout=math.inf))
+        try:
+            await self._finished(lambda: self.unsubscribe(NOTHING, timeout=math.inf))
+        except asyncio.CancelledError:
+            self.window.acknowledge(count)  # nobody acknowledges them again, and a closed window waits for that
+            raise
         self.window.acknowledge(count)
 
     async def next_window(self, topic: str) -> MqttConnection:

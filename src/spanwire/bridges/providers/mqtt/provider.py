@@ -68,7 +68,11 @@ class MqttProvider(RefusingProvider):
     async def open_source(self, source: Source, credit: int) -> MessageSource:
         """Connect and subscribe."""
         session_s = WINDOW_S if source.subscription is None else FOREVER
-        connection = MqttConnection(source.factory, source.client_id, session_s, Window(credit, FIRST))
+        is_shared = source.subscription is None and source.destination.name.startswith(SHARED)
+        if is_shared:  # a session that outlives a killed bridge would take messages of the group, and lose them
+            session_s = NO_SESSION
+        window = Window(credit, FIRST, is_fixed=is_shared)
+        connection = MqttConnection(source.factory, source.client_id, session_s, window)
         await connection.open()
         try:
             await connection.subscribe_to(source.destination.name)
