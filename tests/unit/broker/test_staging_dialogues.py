@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from spanwire.broker.connections.connection_job import JOB_STEPS
 from spanwire.broker.persistence.duplicate_ids import PROPERTY
 from spanwire.broker.persistence.store_unit import LEAST_STRETCH
 from spanwire.broker.transactions.xa_transactions import XA_OK
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.ledger import MOVED_OUT, SENT
 from tests.support.dialogue.broker_dialogue import Stage
+from tests.unit.broker.test_commit_dialogues import job_of
 from tests.unit.broker.test_xa_dialogues import IN, OUT, SCHEDULED_MESSAGES, Manager, X, pending, reads
 
 ELSEWHERE = "queue://ELSEWHERE"
@@ -119,6 +121,26 @@ def test_after_a_change_the_messages_are_stored_again(change: Callable[[Stage, M
     assert stage.store.kept(STAGED) == []
     again = stage.restarts()
     assert takes(stage, OUT) == takes(again, OUT) == expected
+
+
+@pytest.mark.parametrize("change", [adds_after_the_prepare, removes_the_queue])
+def test_messages_that_are_stored_again_and_removed_take_several_turns(
+    change: Callable[[Stage, Manager], list[str]],
+) -> None:
+    stage = Stage()
+    texts = [f"m{number}" for number in range(JOB_STEPS - 10)]
+    manager = prepares(stage, lambda manager: manager.sends(OUT, *texts))
+    change(stage, manager)
+    token = manager.commits()
+    job = job_of(manager.peer)
+    while manager.peer.state.job is not None:
+        before = job.steps
+        stage.runs()
+        assert job.steps - before <= JOB_STEPS
+    stage.syncs()
+    assert manager.peer.is_answered(token)
+    assert stage.store.kept(STAGED) == []
+    assert takes(stage, OUT)[:100] == takes(stage.restarts(), OUT)[:100] == texts[:100]
 
 
 def test_few_messages_in_turns_for_two_queues_are_stored_again() -> None:

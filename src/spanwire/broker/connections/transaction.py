@@ -245,8 +245,8 @@ class Transaction:
 
     @property
     def size(self) -> int:
-        """The number of changes to carry out."""
-        return self.count + (len(self.removals) if self.staging is None else 0)
+        """The number of changes to carry out, unless a commit moves the sends."""
+        return self.count + len(self.removals)
 
     def forget(self, at_most: int) -> bool:
         """Drop up to ``at_most`` sends from the end, or acknowledgements if no sends are left.

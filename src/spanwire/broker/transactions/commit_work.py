@@ -142,6 +142,11 @@ class TransactionWork(SlicedWork):
         self.is_sliced = False
         self.is_answered = True
 
+    @property
+    def size(self) -> int:
+        """The number of changes to carry out. A call of `go_on` that raises it ends early."""
+        return self.transaction.size
+
 
 class CommitWork(TransactionWork):
     """One commit under way.
@@ -175,6 +180,11 @@ class CommitWork(TransactionWork):
         self._unsent: Final[list[TransactedSend]] = []  # sends without a destination, still counted in memory
         self._own: Final[list[WithheldMessage]] = []  # messages counted in memory by this commit
         self._consumers: Final[dict[Subscription, None]] = {}
+
+    @property
+    def size(self) -> int:
+        """The number of changes; see `TransactionWork.size`."""
+        return self.transaction.size if self._staging is None else self.transaction.count
 
     def go_on(self, at_most: int) -> bool:
         """Do at most ``at_most`` steps; see `SlicedWork.go_on`."""
@@ -220,7 +230,7 @@ class CommitWork(TransactionWork):
             if self._staging is not None and not self._is_as_prepared(sends[self._send]):
                 self._staging = None
                 self._gather_again()
-                continue
+                return False  # the removals may make it too large for this turn
             self._gather_send(sends[self._send], self._send < transaction.counted)
             self._send += 1
         removals = transaction.removals if self._staging is None else []

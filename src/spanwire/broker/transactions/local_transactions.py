@@ -146,12 +146,11 @@ class LocalTransactions(Commits, StagedCommits):
             else:
                 work = StagingWork(self, state, transaction, stager, token)
                 check_staged(transaction)
-            if transaction.size <= JOB_STEPS:
-                while not work.go_on(ALL_STEPS):
-                    pass
-                if stager is not None:
-                    self._flow.unpark()  # no message is delivered, and all have left memory
-                return work.is_answered
+            while work.size <= JOB_STEPS:
+                if work.go_on(ALL_STEPS):
+                    if stager is not None:
+                        self._flow.unpark()  # no message is delivered, and all have left memory
+                    return work.is_answered
         except JmsError as error:
             if work.refuse(error) is not None:
                 self.undo(state, [transaction])
