@@ -18,6 +18,7 @@ import pytest
 from spanwire.cli.main import main
 from spanwire.cli.process.store import ProgressLine
 from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import StoreError
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message_view import TEXT, MessageView
 from spanwire.service.message_formats import message_formats
@@ -227,7 +228,10 @@ def test_a_store_of_a_newer_version_is_refused_and_stays_as_it_is(
         path.write_bytes(data[:8] + (99).to_bytes(2, "little") + data[10:])
     before = files(directory)
     assert main(["store", "check", str(directory)]) == 2
-    assert "start a newer Spanwire, nothing was changed" in capsys.readouterr().err
+    told = (
+        "a damaged header, this build reads up to 3: start a newer Spanwire, or restore a backup, nothing was changed"
+    )
+    assert told in capsys.readouterr().err
     assert main(["store", "repair", str(directory), "--yes"]) == 1
     assert main(["store", "export", str(directory)]) == 1
     assert {name: data for name, data in files(directory).items() if name != "lock"} == before
@@ -356,3 +360,42 @@ def test_an_action_that_nobody_knows_is_one_line(capsys: pytest.CaptureFixture[s
     for words in (["store"], ["store", "mend", "x"]):
         assert main(words) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def refusal_of_broker(directory: Path) -> str:
+    disk = FileDisk(directory / "journal")
+    with pytest.raises(StoreError) as refused:
+        open_journal(disk, b"a store for test", SEGMENT_BYTES)
+    disk.close()
+    return str(refused.value)
+
+
+def test_a_flipped_bit_in_the_only_segment_is_told_as_the_broker_tells_it(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *others = segments(directory)
+    for path in others:
+        path.unlink()
+    data = bytearray(first.read_bytes())
+    data[8] ^= 0x40
+    first.write_bytes(data)
+    told_by_broker = refusal_of_broker(directory)
+    assert main(["store", "check", str(directory)]) == 2
+    assert main(["store", "repair", str(directory)]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[2] for line in told] == [told_by_broker] * 2
+    assert "repair" not in told_by_broker
+
+
+def test_summaries_without_a_segment_are_told_as_the_broker_tells_it(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in segments(directory):
+        path.unlink()
+    (directory / "journal/0000000003.summary").write_bytes(b"of a lost segment")
+    told_by_broker = refusal_of_broker(directory)
+    assert main(["store", "check", str(directory)]) == 2
+    assert main(["store", "repair", str(directory)]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert [line.partition(": ")[2] for line in told.err.splitlines()] == [told_by_broker] * 2

@@ -143,9 +143,10 @@ def test_what_a_newer_spanwire_has_written_is_refused(tmp_path: Path) -> None:
     note = tmp_path / "kept/route.json"
     open_state(tmp_path, route)
     assert json.loads(note.read_text("utf-8"))[KEY] == FORMAT
-    note.write_text(json.dumps({**json.loads(note.read_text("utf-8")), **NEWER}), "utf-8")
-    with pytest.raises(ConfigurationError, match=r"the state of the route in .*/kept has the format '2' of a newer"):
-        open_state(tmp_path, route)
+    for fields in (json.loads(note.read_text("utf-8")), {"source": ["another", "form"]}):
+        note.write_text(json.dumps({**fields, **NEWER}), "utf-8")
+        with pytest.raises(ConfigurationError, match=r"state of the route in .*/kept has the format '2' of a newer"):
+            open_state(tmp_path, route)
     source = {"destination": "queue://KEPT", "selector": ""}
     StagingDirectory(tmp_path / "staging", source).close()
     note = tmp_path / "staging/source.json"

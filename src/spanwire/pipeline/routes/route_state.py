@@ -120,7 +120,7 @@ def open_state(states: Path, route: Route) -> RouteState:
     """Return the state of a route, created if necessary.
 
     Raises:
-        ConfigurationError: the state belongs to another source or is damaged.
+        ConfigurationError: the state belongs to another source, has a newer format, or is damaged.
     """
     states = states.absolute() / route.name  # executors have working directories of their own
     note = states / "route.json"
@@ -138,7 +138,6 @@ def open_state(states: Path, route: Route) -> RouteState:
         raise route.location.error(
             f"{note} is damaged; it names the source of the state; choose another --state"
         ) from None
-    check_format(record, f"the state of the route in {states}")
     if record["source"] != source:
         raise route.location.error(
             f"the state in {states} belongs to the source {record['source']!r}, not {source!r}; choose another --state"
@@ -149,8 +148,12 @@ def open_state(states: Path, route: Route) -> RouteState:
 
 
 def _record(note: Path) -> dict[str, object]:
-    """Return the content of a note. Raises an error of `DAMAGED`."""
+    """Return the content of a note.
+
+    Raises an error of `DAMAGED`, or `ConfigurationError` for a newer format, whatever else it changed.
+    """
     record: dict[str, object] = json.loads(note.read_text(encoding="utf-8"))
+    check_format(record, f"the state of the route in {note.parent}")
     if not all(isinstance(text, str) for text in (record["source"], record["run"], record.get("query", ""))):
         raise ValueError
     return record

@@ -8,6 +8,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.errors import SpanwireError, StoreError
+from spanwire.stores.journal.recovery.recovery import refuse_orphans
 from spanwire.stores.journal.recovery.summary import summary_number
 from spanwire.stores.journal.segments.disk_port import Disk
 from spanwire.stores.journal.segments.record import HEADER_SIZE
@@ -94,11 +95,12 @@ def inspect(disk: Disk, formats: MessageFormats, progress: Progress) -> Inspecti
     """Read every segment and every message, and return the report.
 
     Raises:
-        StoreError: no part of the store is readable.
+        StoreError: no part of the store is readable, or all segments are missing.
     """
     inspection = Inspection()
-    names = [name for name in disk.files() if segment_number(name) > 0]
-    if not names:
+    files = disk.files()
+    if not any(segment_number(name) > 0 for name in files):
+        refuse_orphans(files)
         return inspection
     salvage = Salvage(disk, FormatNames(formats))
     inspection.salvage = salvage

@@ -38,6 +38,10 @@ HALF_PLAN_NAME: Final = "repair.plan.new"
 PUT: Final = "put"
 REMOVE: Final = "remove"
 PLAN_FORMAT: Final = 2
+WAY_BACK: Final = (
+    f"put the files of the newest directory in {QUARANTINE} back into the journal, move {PLAN_NAME} away, and repair "
+    "the store again"
+)
 HEAD: Final = re.compile(r"plan ([1-9]\d{0,8}) ([0-9a-f]{8})", re.ASCII)
 STEP: Final = re.compile(rf"({PUT}|{REMOVE}) ([^\0/]+)")
 SIDECARS: Final = (".summary",)  # suffixes of files that describe a segment, and are wrong after a change of it
@@ -150,8 +154,8 @@ def _steps(plan: bytes, names: dict[str, int]) -> list[tuple[str, str]]:
     head = HEAD.fullmatch(first.decode("ascii", "replace"))
     if head is not None and int(head[1]) > PLAN_FORMAT:
         raise StoreError(
-            f"{PLAN_NAME} has the format {head[1]} of a newer Spanwire, and this one reads up to {PLAN_FORMAT}: end "
-            "the repair with that one, nothing was changed"
+            f"{PLAN_NAME} has the format {head[1]} of a newer Spanwire, or a damaged first line, and this one reads up "
+            f"to {PLAN_FORMAT}: end the repair with the newer one. If there was none, {WAY_BACK}; nothing was changed"
         )
     text = (plan if head is None else rest).decode("ascii", "replace")
     lines = [STEP.fullmatch(line) for line in text.split("\n")[:-1]]
@@ -164,10 +168,7 @@ def _steps(plan: bytes, names: dict[str, int]) -> list[tuple[str, str]]:
         name.removesuffix(REPAIRED) in put for name in names if name.endswith(REPAIRED)
     )
     if not (is_whole and is_of_journal):
-        raise StoreError(
-            f"{PLAN_NAME} is damaged, and nothing was changed: put the files of the newest directory in {QUARANTINE} "
-            f"back into the journal, move {PLAN_NAME} away, and repair the store again"
-        )
+        raise StoreError(f"{PLAN_NAME} is damaged, and nothing was changed: {WAY_BACK}")
     return steps
 
 

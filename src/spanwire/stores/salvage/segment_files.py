@@ -20,6 +20,7 @@ from spanwire.stores.journal.segments.segment import (
     STORE_ID_SIZE,
     SegmentHeader,
     header_sum,
+    newer_or_damaged,
     read_segment_header,
     segment_name,
     segment_number,
@@ -95,7 +96,7 @@ class SegmentFiles:
     def _headers(self) -> dict[str, SegmentHeader]:
         """Return all headers with matching checksums, by file."""
         headers: dict[str, SegmentHeader] = {}
-        newer = ""
+        newer: StoreError | None = None
         for name in self._sizes:
             is_named = segment_number(name) > 0
             if not is_named and not name.endswith(MISTAKABLE):
@@ -105,12 +106,9 @@ class SegmentFiles:
             if header is not None:
                 headers[name] = header
             elif is_named and first[: len(MAGIC)] == MAGIC and int.from_bytes(first[8:10], "little") > FORMAT_VERSION:
-                newer = name
-        if not headers and newer != "":
-            raise StoreError(
-                f"{newer} says that it has a newer journal format than this build reads (up to {FORMAT_VERSION}): start"
-                " a newer Spanwire, nothing was changed"
-            )
+                newer = newer_or_damaged(name, first)
+        if not headers and newer is not None:
+            raise newer
         return headers
 
     def _lost_id(self) -> bytes:

@@ -65,8 +65,10 @@ def test_a_plan_of_a_newer_spanwire_is_refused_in_one_line() -> None:
     text = b"move 0000000001.journal elsewhere\n"
     newer = refusal_of(b"plan %d %08x\n" % (PLAN_FORMAT + 1, crc32(text)) + text)
     assert newer == (
-        f"repair.plan has the format {PLAN_FORMAT + 1} of a newer Spanwire, and this one reads up to {PLAN_FORMAT}: "
-        "end the repair with that one, nothing was changed"
+        f"repair.plan has the format {PLAN_FORMAT + 1} of a newer Spanwire, or a damaged first line, and this one "
+        f"reads up to {PLAN_FORMAT}: end the repair with the newer one. If there was none, put the files of the newest "
+        "directory in quarantine back into the journal, move repair.plan away, and repair the store again; nothing was "
+        "changed"
     )
 
 

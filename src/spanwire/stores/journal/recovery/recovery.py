@@ -181,13 +181,19 @@ def _numbers(files: dict[str, int], recovery: Recovery) -> list[int]:
         elif name == SPARE_NAME or name == NEW_NAME:
             recovery.leftovers.append(name)
     numbers.sort()
+    if not numbers:
+        refuse_orphans(files)
+    return numbers
+
+
+def refuse_orphans(files: dict[str, int]) -> None:
+    """Raise `StoreError` if files without any segment have a summary: the segments were lost."""
     orphan = next((name for name in files if summary_number(name) > 0), "")
-    if not numbers and orphan != "":
+    if orphan != "":
         raise StoreError(
             f"{orphan} has no segment, and there is no other: nothing was changed, restore a backup, or name another"
             " directory for a new store"
         )
-    return numbers
 
 
 def cut_end(disk: Disk, recovery: Recovery) -> None:

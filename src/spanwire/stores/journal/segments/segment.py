@@ -147,9 +147,18 @@ def refuse_newer(name: str, data: bytes) -> None:
         raise StoreError(
             f"{name} has journal format {version}, this build reads up to {FORMAT_VERSION}: start a newer Spanwire"
         )
-    raise StoreError(
+    raise newer_or_damaged(name, data)
+
+
+def newer_or_damaged(name: str, data: bytes) -> StoreError:
+    """Return the error for a header with the number of a newer format and a wrong checksum.
+
+    A repair saves other segments, but reads none of a newer format.
+    """
+    version = int.from_bytes(data[8:10], "little")
+    return StoreError(
         f"{name} has journal format {version} or a damaged header, this build reads up to {FORMAT_VERSION}: start a"
-        " newer Spanwire, or restore a backup or run spanwire store repair"
+        " newer Spanwire, or restore a backup, nothing was changed"
     )
 
 
