@@ -105,12 +105,23 @@ def adds_after_the_prepare(stage: Stage, manager: Manager) -> list[str]:
     return [*TEXTS, "late"]
 
 
+def acknowledges_after_the_prepare(stage: Stage, manager: Manager) -> list[str]:
+    stage.peer("p").sends(IN, "one")
+    stage.syncs()
+    listener = manager.peer.consumes(IN)
+    manager.acknowledges(listener, "one")
+    return TEXTS
+
+
 def removes_the_queue(stage: Stage, manager: Manager) -> list[str]:
     stage.peer("o").removes(OUT)
     return TEXTS
 
 
-@pytest.mark.parametrize("change", [adds_after_the_prepare, removes_the_queue])
+CHANGES = [adds_after_the_prepare, acknowledges_after_the_prepare, removes_the_queue]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_after_a_change_the_messages_are_stored_again(change: Callable[[Stage, Manager], list[str]]) -> None:
     stage = Stage()
     manager = prepares(stage, lambda manager: manager.sends(OUT, *TEXTS))
@@ -123,7 +134,7 @@ def test_after_a_change_the_messages_are_stored_again(change: Callable[[Stage, M
     assert takes(stage, OUT) == takes(again, OUT) == expected
 
 
-@pytest.mark.parametrize("change", [adds_after_the_prepare, removes_the_queue])
+@pytest.mark.parametrize("change", CHANGES)
 def test_messages_that_are_stored_again_and_removed_take_several_turns(
     change: Callable[[Stage, Manager], list[str]],
 ) -> None:
