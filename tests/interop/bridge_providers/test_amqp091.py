@@ -10,10 +10,12 @@ import pytest
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError, Provider
+from spanwire.bridges.providers.amqp091.parties import AmqpSource
 from spanwire.bridges.providers.amqp091.provider import Amqp091Provider
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.message_view import BYTES, MAP, OBJECT, STREAM, TEXT
+from spanwire.model.units import MIB
 from spanwire.protocols.primitive_map import encode_map, encode_stream
 from tests.conformance.bridge_providers import (
     ALL_HEADERS,
@@ -31,6 +33,9 @@ from tests.support.rabbit_client import RabbitClient
 from tests.support.rabbitmq import RabbitProcess
 
 GONE = Destination(QUEUE, "NO.SUCH.QUEUE")
+COUNT = 1_000
+CREDIT_OF_WINDOWS = 80
+WAIT_S = 5.0
 
 
 class RabbitDriver:
@@ -128,6 +133,55 @@ class TestAmqp091Provider(BridgeProviderConformance):
                 await target.send([neutral_message("lost")])
             with pytest.raises(JmsError, match="was deleted"):
                 await source.receive(1, 1, 5.0)
+            await source.close()
+            await target.close()
+
+        runs(scenario)
+
+    @pytest.mark.parametrize("kind", ["classic", "quorum"])
+    def test_messages_of_many_windows_keep_the_order_of_their_queue(self, driver: RabbitDriver, kind: str) -> None:
+        async def scenario() -> None:
+            queue = Destination(QUEUE, f"windows-{kind}")
+            await asyncio.to_thread(driver._client.declare, queue.name, arguments={"x-queue-type": kind})
+            texts = [str(number) for number in range(COUNT)]
+            await asyncio.to_thread(driver.send, queue, texts)
+            source = await driver.provider().open_source(Source(driver.source().factory, queue), CREDIT_OF_WINDOWS)
+            assert isinstance(source, AmqpSource)
+            received: list[str] = []
+            channels = {source._channel}
+            while len(received) < COUNT:
+                found = bodies(await source.receive(CREDIT_OF_WINDOWS // 4, MIB, WAIT_S))
+                assert found, f"nothing comes behind {len(received)} messages"
+                received += found
+                source._window.is_closed = True
+                await source.acknowledge()
+                channels.add(source._channel)
+            assert received == texts
+            assert len(channels) >= COUNT // CREDIT_OF_WINDOWS and not source._window._is_ignored
+            source.check()
+            await source.close()
+            assert await asyncio.to_thread(driver.texts, queue) == []
+            await asyncio.to_thread(driver._client.delete, queue.name)
+
+        runs(scenario)
+
+    def test_messages_of_a_topic_and_a_deleted_queue_are_seen_behind_the_first_window(
+        self, driver: RabbitDriver
+    ) -> None:
+        async def scenario() -> None:
+            factory = driver.source().factory
+            target = await driver.provider().open_target(Target(factory, Destination(TOPIC, "windows.a")))
+            source = await driver.provider().open_source(Source(factory, Destination(TOPIC, "windows.*")), CREDIT)
+            assert isinstance(source, AmqpSource)
+            for text in ("a", "b", "c"):
+                await target.send([neutral_message(text)])
+                assert bodies(await take(source, 1)) == [text]
+                source._window.is_closed = True
+                await source.acknowledge()
+            assert await source.receive(1, MIB, 0) == []
+            await source._channel.queue_delete(source._queue)
+            with pytest.raises(JmsError, match="was deleted"):
+                await source.receive(1, MIB, WAIT_S)
             await source.close()
             await target.close()
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from spanwire.bridges.providers.inbox import MAX_OCTETS
 
+FIRST: Final = 32  # messages of the first window, whose sizes nobody knows
 AIM: Final = MAX_OCTETS // 2  # octets of a full window by the mean size; a batch of a bridge is full at half of that
 IGNORED: Final = (
     2  # messages of a window that the broker has exceeded: Mosquitto 2.0.11 answers each PUBACK with up to a

@@ -22,8 +22,7 @@ from spanwire.bridges.providers.mqtt import connection as mqtt_connection
 from spanwire.bridges.providers.mqtt.connection import FOREVER, MqttConnection
 from spanwire.bridges.providers.mqtt.incoming import IncomingProperties
 from spanwire.bridges.providers.mqtt.parties import MqttSource
-from spanwire.bridges.providers.mqtt.provider import FIRST
-from spanwire.bridges.providers.window import Window
+from spanwire.bridges.providers.window import FIRST, Window
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 
 WAIT_S: Final = 20.0
@@ -65,18 +64,38 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox_module, "OVERHEAD", 1)
 
 
-class FakeQueue:
-    """A channel of RabbitMQ with one queue: it delivers up to the prefetch of a consumer."""
+class FakeConnection:
+    """A connection to RabbitMQ with one queue, whose messages return when their channel is closed."""
 
     def __init__(self, sizes: list[int]) -> None:
+        self.is_closed = False
         self.waiting: Final = [(number, size) for number, size in enumerate(sizes)]
-        self.unacknowledged: Final[dict[int, tuple[int, int]]] = {}
         self.windows: Final[list[int]] = []
-        self.closing: Final = asyncio.get_running_loop().create_future()
+
+    async def channel(self, publisher_confirms: bool = True) -> FakeChannel:
+        return FakeChannel(self)
+
+
+class FakeChannel:
+    """A channel of RabbitMQ with one consumer: it delivers up to the prefetch of the consumer."""
+
+    def __init__(self, connection: FakeConnection) -> None:
+        self._connection: Final = connection
+        self.waiting: Final = connection.waiting
+        self.windows: Final = connection.windows
+        self.unacknowledged: Final[dict[int, tuple[int, int]]] = {}
+        self.is_closed = False
+        self._observers: Final[list[asyncio.Future[None]]] = []
         self.on_consumer_cancel_callbacks: Final[set[Any]] = set()
         self._tags: Final = itertools.count(1)
         self._prefetch = 0
         self._callback: Any = None
+
+    @property
+    def closing(self) -> asyncio.Future[None]:
+        """Another observer each time, as in the library."""
+        self._observers.append(asyncio.get_running_loop().create_future())
+        return self._observers[-1]
 
     async def queue_declare(self, name: str, **_: object) -> Any:
         return SimpleNamespace(queue=name)
@@ -90,13 +109,16 @@ class FakeQueue:
         await self._deliver()
         return SimpleNamespace(consumer_tag="tag")
 
-    async def basic_cancel(self, _: str) -> None:
-        self._callback = None
-
-    async def basic_nack(self, tag: int, multiple: bool, requeue: bool) -> None:
-        assert (tag, multiple, requeue) == (0, True, True)
+    async def close(self) -> None:
+        """Return all messages to their places, and run what waits for the end of the channel."""
+        self.is_closed, callback, self._callback = True, self._callback, None
         self.waiting[:0] = self.unacknowledged.values()
         self.unacknowledged.clear()
+        for observer in self._observers:
+            observer.set_result(None)
+        await asyncio.sleep(0)
+        header = ContentHeader(0, 1, Basic.Properties(message_id="late"))
+        await callback(SimpleNamespace(delivery_tag=1, header=header, body=b"x", redelivered=False))
 
     async def basic_ack(self, last: int, multiple: bool) -> None:
         assert multiple and last in self.unacknowledged
@@ -179,17 +201,18 @@ async def crossed(source: AmqpSource | MqttSource, count: int, inbox_of: Callabl
 def test_an_amqp_source_keeps_memory_order_and_connection_at_any_sizes(name: str, little_room: None) -> None:
     async def scenario() -> None:
         sizes = SIZES[name]
-        queue: Any = FakeQueue(sizes)
+        connection: Any = FakeConnection(sizes)
         source = AmqpSource(
-            SimpleNamespace(is_closed=False),
-            queue,
+            connection,
+            await connection.channel(),
             Source(ConnectionFactory("amqp://host"), Destination(QUEUE, "Q")),
             CREDIT,
         )
         await source.consume()
         assert await crossed(source, len(sizes), lambda: source._inbox) == sizes
-        assert not queue.unacknowledged and not queue.waiting
-        assert queue.windows[-1] == LAST[name]
+        channel: Any = source._channel
+        assert not channel.unacknowledged and not connection.waiting
+        assert (connection.windows[0], connection.windows[-1]) == (FIRST, LAST[name])
 
     run(scenario)
 

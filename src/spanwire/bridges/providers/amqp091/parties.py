@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final
 
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
@@ -26,7 +27,7 @@ from spanwire.bridges.providers.amqp091.connecting import (
 from spanwire.bridges.providers.amqp091.messages import bridge_message, dead_letter_properties, outgoing_message
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.inbox import Inbox
-from spanwire.bridges.providers.window import Window
+from spanwire.bridges.providers.window import FIRST, Window
 from spanwire.client.io.environment import Machine
 from spanwire.model.errors import JmsError, MessageFormatError
 
@@ -38,12 +39,11 @@ class AmqpSource(SourceWithoutReplies):
 
     def __init__(self, connection: AbstractConnection, channel: AbstractChannel, source: Source, credit: int) -> None:
         self._connection: Final = connection
-        self._channel: Final = channel
+        self._channel = channel
         self._source: Final[Source] = source
         self._place: Final = address_of(source.factory)
-        self._window: Final = Window(credit)
+        self._window: Final = Window(credit, FIRST)
         self._queue = ""
-        self._consumer = ""  # the tag
         self._opening: asyncio.Future[None] | None = None  # the next window
         self._taken = 0  # received messages without an acknowledgement
         self._inbox: Final[Inbox[DeliveredMessage]] = Inbox()
@@ -52,22 +52,36 @@ class AmqpSource(SourceWithoutReplies):
 
     async def consume(self) -> None:
         """Begin to consume the queue, or for a topic a queue that is bound to the exchange of topics."""
-        channel = self._channel
-        channel.closing.add_done_callback(self._on_closed)
-        channel.on_consumer_cancel_callbacks.add(self._on_cancelled)
+        self._watch(self._channel)
         with translated(self._place):
             self._queue = await self._queue_to_consume()
             await self._begin(self._window.size)
 
+    def _watch(self, channel: AbstractChannel) -> None:
+        channel.closing.add_done_callback(partial(self._on_closed, channel))
+        channel.on_consumer_cancel_callbacks.add(self._on_cancelled)
+
     async def _begin(self, size: int) -> None:
-        await self._channel.basic_qos(prefetch_count=size)
-        self._consumer = str((await self._channel.basic_consume(self._queue, self._on_message)).consumer_tag)
+        channel = self._channel
+
+        async def on_message(message: DeliveredMessage) -> None:
+            if channel is self._channel and self._window.admit(len(message.body), self._inbox.octets):
+                self._inbox.put(message, len(message.body))
+
+        await channel.basic_qos(prefetch_count=size)
+        await channel.basic_consume(self._queue, on_message)
 
     async def _open_window(self) -> None:
-        """Return the messages that were not kept to the queue, and consume with the next window."""
+        """Return the messages that were not kept to the queue, and consume with the next window.
+
+        They return to their places when their channel ends, all at once. RabbitMQ would append them to a quorum queue
+        after a rejection, or after the end of their consumer alone.
+        """
+        former = self._channel
         with translated(self._place):
-            await self._channel.basic_cancel(self._consumer)
-            await self._channel.basic_nack(0, multiple=True, requeue=True)  # of all messages, none of which is held
+            self._channel = await self._connection.channel(publisher_confirms=False)
+            self._watch(self._channel)
+            await former.close()
             await self._begin(self._window.open_next())
 
     async def _queue_to_consume(self) -> str:
@@ -155,11 +169,9 @@ class AmqpSource(SourceWithoutReplies):
             await asyncio.gather(self._opening, return_exceptions=True)
         await close(self._connection)
 
-    async def _on_message(self, message: DeliveredMessage) -> None:
-        if self._window.admit(len(message.body), self._inbox.octets):
-            self._inbox.put(message, len(message.body))
-
-    def _on_closed(self, closing: asyncio.Future[object]) -> None:
+    def _on_closed(self, channel: AbstractChannel, closing: asyncio.Future[object]) -> None:
+        if channel is not self._channel:  # of a former window
+            return
         error = None if closing.cancelled() else closing.exception()
         self._inbox.fail(JmsError(f"{self._place.shown}: {reason_of(error)}"))
 

@@ -16,7 +16,7 @@ from spanwire.bridges.providers.mqtt.connection import (
     address_of,
 )
 from spanwire.bridges.providers.mqtt.parties import MqttSource, MqttTarget
-from spanwire.bridges.providers.window import Window
+from spanwire.bridges.providers.window import FIRST, Window
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 
@@ -37,7 +37,6 @@ DESCRIPTION: Final = ProviderDescription(
     largest_batch=MAX_CREDIT,
 )
 WILDCARDS: Final = ("#", "+")
-FIRST: Final = 32  # messages of the first window: a new connection costs all unacknowledged ones of the one before
 TARGET_CREDIT: Final = 20  # messages that the broker may send to a target, which subscribes to nothing
 
 

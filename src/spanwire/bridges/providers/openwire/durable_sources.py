@@ -71,6 +71,7 @@ class SharedConnection:
         """Return the part of a credit for one of the users at the moment.
 
         A call that waits for a message of one user reads on, and so fills the memory of the others up to their credit.
+        Users who come one after the other have the whole, a half, a third: four together have twice a credit.
         """
         return max(1, credit // self._users)
 
