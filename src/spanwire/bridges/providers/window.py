@@ -13,10 +13,9 @@ from spanwire.bridges.providers.inbox import MAX_OCTETS
 
 FIRST: Final = 32  # messages of the first window, whose sizes nobody knows
 AIM: Final = MAX_OCTETS // 2  # octets of a full window by the mean size; a batch of a bridge is full at half of that
-IGNORED: Final = (
-    2  # messages of a window that the broker has exceeded: Mosquitto 2.0.11 answers each PUBACK with up to a
-)
-# window of messages less one, so two are the largest window that it keeps to
+# Messages of a window for a broker that has exceeded one. Mosquitto 2.0.11 answers each PUBACK with up to a window of
+# messages less one, so two are the largest window that it keeps to.
+IGNORED: Final = 2
 SAMPLES: Final = 4  # windows of messages before a larger window opens, because the broker sends messages again for it
 
 
