@@ -40,7 +40,7 @@ from tools.mend_c import PRELUDE, mended
 # Packages of extras are never read, so the C is the same whether they are installed or not.
 EXTRAS: Final = """\
 [mypy]
-[mypy-h11.*,httptools.*,websockets.*]
+[mypy-h11.*,httptools.*,websockets.*,zlib_ng.*]
 ignore_missing_imports = True
 follow_imports = skip
 follow_imports_for_stubs = True

@@ -91,7 +91,7 @@ def _program(program: Program) -> Iterator[Finding]:
         yield Finding("build", Level.OK, "", "pure Python, slower than the compiled one", advice)
     if not program.is_fast:
         advice = "install the extra speed (README.md, Install) if the broker has to be fast"
-        yield Finding("build", Level.OK, "", "without uvloop and httptools", advice)
+        yield Finding("build", Level.OK, "", "without one of httptools, uvloop and zlib-ng", advice)
 
 
 def _open_files(program: Program, demands: Demands) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ SYNCS: Final = 8  # enough for a median that one slow sync does not move; 80 ms 
 SYNC_BYTES: Final = 4096  # bytes before each sync; a batch of some small messages
 SYNC_BUDGET_S: Final = 3.0  # seconds after which no further sync is tried, on a disk that hangs
 MAX_FILES: Final = 100_000  # files of a data directory whose sizes are added; a journal of 3 TiB has that many
-SPEED_PACKAGES: Final = ("httptools", "uvloop")
+SPEED_PACKAGES: Final = ("httptools", "uvloop", "zlib_ng")
 
 
 def gather(

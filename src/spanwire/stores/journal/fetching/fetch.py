@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final
-from zlib import crc32
 
 from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64, mypyc_attr
@@ -15,6 +14,7 @@ from spanwire.model.message import Message
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE, location_offset, location_segment
 from spanwire.stores.journal.index.stored_destination import Entry, StoredDestination
+from spanwire.stores.journal.segments.checksum import crc32
 from spanwire.stores.journal.segments.record import (
     BODY,
     CRC_MASK,

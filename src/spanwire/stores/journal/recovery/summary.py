@@ -18,9 +18,9 @@ from __future__ import annotations
 from contextlib import suppress
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
 from spanwire.stores.journal.recovery.replay import BODIES, Replay
+from spanwire.stores.journal.segments.checksum import crc32
 from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.record import (
     BATCH,

@@ -49,9 +49,10 @@ from __future__ import annotations
 
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
 from librt.strings import BytesWriter, write_i16_le, write_i32_le, write_i64_le
+
+from spanwire.stores.journal.segments.checksum import crc32
 
 NONE: Final = 0  # marks unwritten space
 BATCH: Final = 1

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
 from spanwire.model.errors import StoreError
+from spanwire.stores.journal.segments.checksum import crc32
 from spanwire.stores.journal.segments.record import (
     BATCH,
     CRC_MASK,
