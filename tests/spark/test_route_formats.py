@@ -153,10 +153,15 @@ def test_every_format_of_spark_can_be_written_and_files_be_read_into_a_queue(
     assert sorted((one.properties["n"], one.body) for one in take_all(url, "BACK")) == expected[:4]
     assert sorted(str(one.body) for one in take_all(url, "ONCE")) == [text for _, text in expected]
     encodings: dict[str, set[str]] = {}
+    with_statistics: set[str] = set()
     for path in (tmp_path / "parquet").rglob("*.parquet"):
         group = pq.ParquetFile(path).metadata.row_group(0)
         for index in range(group.num_columns):
             column = group.column(index)
             encodings.setdefault(column.path_in_schema, set()).update(column.encodings)
+            if column.is_stats_set and column.statistics.has_min_max:
+                with_statistics.add(column.path_in_schema)
     assert "PLAIN_DICTIONARY" in encodings["JMSDestination"]
     assert "PLAIN_DICTIONARY" not in encodings["text"] | encodings["JMSMessageID"]
+    assert {"JMSMessageID", "JMSTimestamp"} <= with_statistics
+    assert "text" not in with_statistics

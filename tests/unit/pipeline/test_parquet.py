@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spanwire.pipeline.parquet import DICTIONARY, with_parquet_options
+from spanwire.pipeline.parquet import DICTIONARY, STATISTICS, with_parquet_options
 
 
 def test_columns_that_differ_in_each_message_get_no_dictionary() -> None:
@@ -10,7 +10,16 @@ def test_columns_that_differ_in_each_message_get_no_dictionary() -> None:
     assert f"{DICTIONARY}#JMSDestination" not in options
 
 
-def test_another_format_and_somebodys_own_choice_stay_as_they_are() -> None:
+def test_bodies_have_no_least_and_greatest_value_and_times_have_them() -> None:
+    options = with_parquet_options("parquet", {})
+    assert options[f"{STATISTICS}#text"] == options[f"{STATISTICS}#body.value"] == "false"
+    assert f"{STATISTICS}#JMSTimestamp" not in options
+
+
+def test_another_format_and_somebodys_own_choices_stay_as_they_are() -> None:
     assert with_parquet_options("orc", {"path": "/data"}) == {"path": "/data"}
-    chosen = {"path": "/data", f"{DICTIONARY}#text": "true"}
-    assert with_parquet_options("parquet", chosen) == chosen
+    for name, other in ((DICTIONARY, STATISTICS), (STATISTICS, DICTIONARY)):
+        chosen = {"path": "/data", f"{name}#text": "true"}
+        options = with_parquet_options("parquet", chosen)
+        assert {option: value for option, value in options.items() if not option.startswith(other)} == chosen
+        assert options[f"{other}#text"] == "false"
