@@ -3,7 +3,7 @@
 | section | what | must |
 |---|---|---|
 | parquet | a queue of a million into files; beside Spark's sources of rows and of Kafka, and a consumer | 100,000/s |
-| queue | from queue to queue, once and only once, in batches of 20,000; in turn stomp.py in foreachBatch | 50,000/s |
+| queue | from queue to queue, once and only once; in turn stomp.py in foreachBatch | 50,000/s |
 | classic | a queue of ActiveMQ Classic into files; in turn a plain consumer in Java | 20,000/s, or 0.8 times Java |
 | latency | a batch of one row over one partition, median; beside Spark's rate source | 100 ms, or 40 more |
 | route | ``spanwire pipeline run``: to the first rows, beside a program with the rate source | 8 s, or 2 more |
@@ -189,11 +189,10 @@ class Bench:
     def _queue(self, spark: SparkSession) -> None:
         count, size = self._given.count, self._given.size
         ours, stomp = [], []
-        options = {"maxRowsPerBatch": str(runs.FORWARDED), **self._options}
         for number in range(self._given.rounds):
             queue, target, folder = f"FROM.{number}", f"TO.{number}", self._new_folder()
             runs.fill(self._url, queue, count, size)
-            frame = runs.source(spark, self._url, queue, folder, options)
+            frame = runs.source(spark, self._url, queue, folder, self._options)
             frame = frame.select("properties", "body_type", "text")
             ours.append(self._timed(count, partial(runs.to_queue, frame, self._url, target, folder)))
             runs.check_queue(self._url, target, count)
@@ -204,7 +203,7 @@ class Bench:
             stomp.append(self._timed(fewer, work))
             self._clear(folder)
         mode = runs.quality().get("qualityOfServiceMode", "DUPLICATES_OK")
-        self._report.rates(f"queue to queue, {mode}, batches of {runs.FORWARDED:,}", ours, QUEUE_FLOOR)
+        self._report.rates(f"queue to queue, {mode}", ours, QUEUE_FLOOR)
         self._report.rates("stomp.py in foreachBatch from the rate source", stomp)
 
     def _classic(self, spark: SparkSession) -> None:

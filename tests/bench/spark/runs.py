@@ -25,7 +25,7 @@ PER_TRANSACTION = 5000
 ACKNOWLEDGED_AT = 10_000
 SYMBOLS = ("AAPL", "GOOG", "IBM", "MSFT")
 ONCE = {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}
-FORWARDED = 20_000  # rows of a batch from queue to queue
+GROUP = 20_000  # rows of a group of the consumer loop, and of a batch of stomp.py
 PARTITIONS = 2
 END_S = 600.0  # for what must come to an end
 
@@ -181,7 +181,7 @@ def consumer_loop(url: str, queue: str, count: int, folder: Path) -> None:
         done = 0
         while done < count:
             rows: list[Message] = []
-            while len(rows) < FORWARDED and done + len(rows) < count:
+            while len(rows) < GROUP and done + len(rows) < count:
                 message = consumer.receive(timeout=30.0)
                 if message is None:
                     raise SystemExit(f"bench: the consumer loop got {done + len(rows)} of {count} messages")
@@ -212,7 +212,7 @@ def stomp_in_foreach_batch(spark: SparkSession, port: int, queue: str, count: in
                 connection.send(f"/queue/{queue}", row["text"], headers=headers)
                 sent[0] += 1
 
-    frame = rate_frame(spark, min(count, FORWARDED), size).select("sequence", "text")
+    frame = rate_frame(spark, min(count, GROUP), size).select("sequence", "text")
     writer = frame.writeStream.foreachBatch(deliver).option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(processingTime="0 seconds").start()
     deadline = time.monotonic() + END_S
