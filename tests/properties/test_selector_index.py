@@ -92,7 +92,7 @@ def consumer(number: int, selector: str | None) -> QueueConsumer:
     output = ConnectionOutput(SilentConnection(), [], MemoryUsage(0))
     parsed = None if selector is None else parse_selector(selector)
     values = MessageEvaluationContext(MessageFormats({}))
-    return QueueConsumer(Subscription(info, SilentConsumer(), output, Principal("p"), parsed, values, False))
+    return QueueConsumer(Subscription(info, SilentConsumer(), output, Principal("p"), parsed, values, False), 0, 0)
 
 
 def matching(consumers: list[QueueConsumer], message: TypedMessage) -> set[QueueConsumer]:

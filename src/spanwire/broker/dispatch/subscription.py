@@ -33,6 +33,12 @@ def _pending_of(destination: Destination) -> deque[MessageReference]:
     return deque()
 
 
+class Attachment:
+    """The place of a subscription among others at one destination; a base for the records of destinations."""
+
+    __slots__ = ()
+
+
 class Subscription:
     """The broker's side of one consumer.
 
@@ -76,7 +82,7 @@ class Subscription:
         self.leaving = False  # the connection has ended; no further dispatch
         self.is_detached = False  # removed, and all messages given back
         self.discarding = False  # pending messages are being discarded
-        self.destinations: Final[dict[MessageHolder, None]] = {}
+        self.destinations: Final[dict[MessageHolder, Attachment | None]] = {}
         self.shared: Final[bool] = info.destination.is_pattern or info.destination.is_composite
         self.busy: Final[dict[MessageHolder, None]] = {}  # destinations with pending messages, if ``shared``
         self.pending: Final[deque[MessageReference]] = _pending_of(info.destination)

@@ -61,7 +61,7 @@ class MessageGroups:
         if owner is None:
             if len(self._owners) >= self._limit:
                 self._forget_oldest()
-            consumer.groups += 1
+            consumer.groups[key] = None
             self._owners[key] = consumer
             return FIRST
         if not self._buckets:  # the group used last stands at the end
@@ -98,7 +98,7 @@ class MessageGroups:
 
     def forget(self, consumer: QueueConsumer) -> None:
         """Free the groups of a consumer after its end."""
-        for key in [key for key, owner in self._owners.items() if owner is consumer]:
+        for key in list(consumer.groups):
             self._free(key)
 
     def free(self, group: str | None) -> int:
@@ -123,7 +123,7 @@ class MessageGroups:
         }
 
     def _free(self, key: str) -> None:
-        self._owners.pop(key).groups -= 1
+        del self._owners.pop(key).groups[key]
         self._closed.discard(key)
         if key in self._passed:
             self._passed.discard(key)

@@ -160,8 +160,7 @@ class Queue(QueueBase):
         """Add a consumer behind the others of its priority; the next `fill` dispatches to it."""
         self.visits += 1
         add_condition(self, subscription, self._consumers, self.arrivals, self._context)
-        self._consumers.attach(subscription)
-        subscription.destinations[self] = None
+        subscription.destinations[self] = self._consumers.attach(subscription)
         if self.observer is not None:
             self.observer.consumer_added(subscription)
         if subscription.shared:
@@ -182,9 +181,9 @@ class Queue(QueueBase):
         """Remove a consumer. Its unacknowledged messages return separately; dispatch goes on in a later turn."""
         self._shared.pop(subscription, None)
         subscription.busy.pop(self, None)
-        removed = self._consumers.detach(subscription)
-        if removed is not None:
-            self._forget(removed)
+        consumer = subscription.destinations.get(self)
+        if isinstance(consumer, QueueConsumer) and self._consumers.detach(consumer):
+            self._forget(consumer)
         self._continue_without()
 
     def detach_left(self) -> list[Subscription]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.dispatch.subscription import Attachment, Subscription
 from spanwire.broker.policy.policy_entry import QueuePolicy
 from spanwire.broker.queue.page import ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
@@ -15,16 +15,23 @@ DEFAULT_START_WAIT_MS: Final = 1_000  # milliseconds; consumersBeforeDispatchSta
 AT_ONCE: Final = -1
 
 
-class QueueConsumer:
-    """A subscription at one queue, with scan positions, number of message groups and index in turn."""
+class QueueConsumer(Attachment):
+    """A subscription at one queue, with scan positions and message groups.
 
-    __slots__ = ("groups", "positions", "subscription", "turn_index")
+    Consumers stand in the order of ``priority``, the highest first, and then of ``rank``.
+    """
 
-    def __init__(self, subscription: Subscription) -> None:
+    __slots__ = ("groups", "index", "is_conditional", "is_selective", "positions", "priority", "rank", "subscription")
+
+    def __init__(self, subscription: Subscription, priority: int, rank: int) -> None:
         self.subscription: Final[Subscription] = subscription
         self.positions: list[ScanPosition] = []
-        self.groups = 0
-        self.turn_index = 0
+        self.groups: Final[dict[str, None]] = {}  # keys of the message groups that it owns
+        self.priority: Final[int] = priority
+        self.rank = rank
+        self.index = 0  # in the list of all consumers, when it was last sought
+        self.is_selective: Final[bool] = subscription.selector is not None or subscription.is_filtered
+        self.is_conditional: Final[bool] = subscription.bridge_condition is not None
 
 
 class QueueConsumers:
@@ -33,6 +40,9 @@ class QueueConsumers:
     ``selective`` counts consumers with a selector or filter. ``conditional`` counts bridges that may get a refused
     message later. Among exclusive consumers the best gets all messages. A better consumer takes over after the
     acknowledgement of all messages in flight to the previous consumer.
+
+    The cost of a consumer that comes or leaves hardly depends on the number of others. Otherwise a thousand clients
+    that come or leave at once would take the square of their number.
     """
 
     def __init__(self, policy: QueuePolicy, lists: list[PendingList]) -> None:
@@ -40,107 +50,87 @@ class QueueConsumers:
         self.selective = 0
         self.conditional = 0  # bridges with a condition that changes with time
         self.uniform = True
-        self.newest: QueueConsumer | None = None  # attached last, with no change since
+        self.newest: QueueConsumer | None = None  # attached last, unless it has left
         self._policy: Final[QueuePolicy] = policy
         self._pending_lists: Final[list[PendingList]] = lists
         self._strict: Final[bool] = policy.strict_order_dispatch
         self._next = 0
-        self._is_numbered = True  # the indexes in turn are those of the list
+        self._ranks = 0  # ranks given so far
+        self._has_positions = False  # each consumer has a scan position
+        self._exclusives: list[QueueConsumer] | None = None  # in order; None without any
         self._exclusive: Subscription | None = None
         self._leaving: Subscription | None = None  # the previous exclusive consumer, while its messages are in flight
 
-    def attach(self, subscription: Subscription) -> None:
-        """Add a consumer behind the others of the same priority, at a cost that hardly depends on their number."""
-        consumer = QueueConsumer(subscription)
-        index = self._index_behind(subscription.info.priority)
-        if index == len(self.all):
-            consumer.turn_index = index
-        else:
-            self._is_numbered = False
-        self.all.insert(index, consumer)
+    def attach(self, subscription: Subscription) -> QueueConsumer:
+        """Add a consumer behind the others of the same priority."""
+        priority = subscription.info.priority if self._policy.use_consumer_priority else 0
+        consumer = QueueConsumer(subscription, priority, self._next_rank())
+        consumer.index = _index_of(consumer, self.all)
+        self.all.insert(consumer.index, consumer)
         self.newest = consumer
-        self._count(subscription)
-        best = self._exclusive
-        if self._is_exclusive(subscription) and (
-            best is None or (self._policy.use_consumer_priority and subscription.info.priority > best.info.priority)
-        ):
-            best = subscription
-        self._begin_turns(best)
+        self._count(consumer, 1)
+        if self._has_positions:
+            self._open(consumer)
+        if subscription.info.exclusive or self._policy.all_consumers_exclusive:
+            if self._exclusives is None:
+                self._exclusives = []
+            self._exclusives.insert(_index_of(consumer, self._exclusives), consumer)
+        self._begin_turns()
+        return consumer
 
-    def _index_behind(self, priority: int) -> int:
-        """Return the index behind the last consumer of at least this priority."""
-        low, high = 0, len(self.all)
-        if not self._policy.use_consumer_priority:
-            return high
-        while low < high:
-            middle = (low + high) // 2
-            if self.all[middle].subscription.info.priority >= priority:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+    def _next_rank(self) -> int:
+        self._ranks += 1
+        return self._ranks
 
-    def detach(self, subscription: Subscription) -> QueueConsumer | None:
-        """Remove and return a consumer, None if the subscription was not attached."""
-        gone: QueueConsumer | None = None
-        for index, consumer in enumerate(self.all):
-            if consumer.subscription is subscription:
-                gone = consumer
-                del self.all[index]
-                break
-        if gone is not None:
-            self._close(gone)
-        if self._leaving is subscription:
-            self._leaving = None
-        if self._exclusive is subscription:
-            self._exclusive = None
-        self._changed()
-        return gone
+    def detach(self, consumer: QueueConsumer) -> bool:
+        """Remove a consumer. Return False if it is not attached."""
+        index = self._find(consumer)
+        if index >= len(self.all) or self.all[index] is not consumer:
+            return False
+        del self.all[index]
+        exclusives = self._exclusives
+        if exclusives is not None:
+            index = _index_of(consumer, exclusives)
+            if index < len(exclusives) and exclusives[index] is consumer:
+                del exclusives[index]
+        self._forget(consumer)
+        self._begin_turns()
+        return True
 
     def detach_left(self) -> list[QueueConsumer]:
         """Remove and return the consumers that have left."""
         gone = [consumer for consumer in self.all if consumer.subscription.is_detached]
         if gone:
             self.all[:] = [consumer for consumer in self.all if not consumer.subscription.is_detached]
+            if self._exclusives is not None:
+                self._exclusives = [one for one in self._exclusives if not one.subscription.is_detached]
             for consumer in gone:
-                self._close(consumer)
-            if self._leaving is not None and self._leaving.is_detached:
-                self._leaving = None
-            if self._exclusive is not None and self._exclusive.is_detached:
-                self._exclusive = None
-            self._changed()
+                self._forget(consumer)
+            self._begin_turns()
         return gone
 
-    def _changed(self) -> None:
-        self._is_numbered = False
-        self.newest = None
-        self.selective = 0
-        self.conditional = 0
-        best: Subscription | None = None
-        for consumer in self.all:
-            self._count(consumer.subscription)
-            if best is None and self._is_exclusive(consumer.subscription):
-                best = consumer.subscription
-        self._begin_turns(best)
+    def _forget(self, consumer: QueueConsumer) -> None:
+        self._close(consumer)
+        self._count(consumer, -1)
+        if self.newest is consumer:
+            self.newest = None
+        if self._leaving is consumer.subscription:
+            self._leaving = None
+        if self._exclusive is consumer.subscription:
+            self._exclusive = None
 
-    def _count(self, subscription: Subscription) -> None:
-        if subscription.selector is not None or subscription.is_filtered:
-            self.selective += 1
-        if subscription.bridge_condition is not None:
-            self.conditional += 1
+    def _count(self, consumer: QueueConsumer, number: int) -> None:
+        if consumer.is_selective:
+            self.selective += number
+        if consumer.is_conditional:
+            self.conditional += number
 
-    def _is_exclusive(self, subscription: Subscription) -> bool:
-        return subscription.info.exclusive or self._policy.all_consumers_exclusive
-
-    def _begin_turns(self, best: Subscription | None) -> None:
-        """Have the first consumer begin; ``best`` is the best one among exclusive consumers."""
+    def _begin_turns(self) -> None:
+        """Have the first consumer begin, and the best one among exclusive consumers get the messages."""
         consumers = self.all
         self._next = 0
-        self.uniform = (
-            not consumers
-            or not self._policy.use_consumer_priority
-            or consumers[0].subscription.info.priority == consumers[-1].subscription.info.priority
-        )
+        self.uniform = not consumers or consumers[0].priority == consumers[-1].priority
+        best = self._exclusives[0].subscription if self._exclusives else None
         if best is self._leaving:
             self._leaving = None  # the better consumer left again
         before = self._exclusive
@@ -149,13 +139,13 @@ class QueueConsumers:
                 self._leaving = before
             self._exclusive = best
 
-    def _turn_of(self, consumer: QueueConsumer) -> int:
-        """Return the index of a consumer in turn; all are numbered again after a change at the front."""
-        if not self._is_numbered:
-            self._is_numbered = True
-            for index, each in enumerate(self.all):
-                each.turn_index = index
-        return consumer.turn_index
+    def _find(self, consumer: QueueConsumer) -> int:
+        """Return the index of an attached consumer; a change before it has moved it since the last search."""
+        index = consumer.index
+        if index >= len(self.all) or self.all[index] is not consumer:
+            index = _index_of(consumer, self.all)
+            consumer.index = index
+        return index
 
     def start_wait_ms(self, policy: QueuePolicy) -> int:
         """Return how long the dispatch must wait after a new consumer, in milliseconds; `AT_ONCE` ends a wait."""
@@ -175,13 +165,20 @@ class QueueConsumers:
         self.open_positions()
 
     def open_positions(self) -> None:
-        """Give a scan position to each consumer without one."""
+        """Give a scan position to each consumer without one, and to each one that comes later."""
+        if self._has_positions:
+            return
+        self._has_positions = True
         for consumer in self.all:
             if not consumer.positions:
-                consumer.positions = [pending_list.open(True) for pending_list in self._pending_lists]
+                self._open(consumer)
+
+    def _open(self, consumer: QueueConsumer) -> None:
+        consumer.positions = [pending_list.open(True) for pending_list in self._pending_lists]
 
     def close_positions(self) -> None:
         """Forget all scan positions."""
+        self._has_positions = False
         for consumer in self.all:
             self._close(consumer)
 
@@ -201,7 +198,7 @@ class QueueConsumers:
 
     def turns_until(self, consumer: QueueConsumer) -> int:
         """Return the number of consumers in turn before ``consumer``."""
-        turns = self._turn_of(consumer) - self._next
+        turns = self._find(consumer) - self._next
         return turns if turns >= 0 else turns + len(self.all)
 
     def next_taker(self) -> Subscription | None:
@@ -247,12 +244,9 @@ class QueueConsumers:
 
     def _go_behind_equals(self, index: int) -> None:
         """Move a consumer behind others of the same priority, so that another one gets the next message."""
-        consumers = self.all
-        last = index
-        priority = consumers[index].subscription.info.priority
-        while last + 1 < len(consumers) and consumers[last + 1].subscription.info.priority == priority:
-            last += 1
-        consumers.insert(last, consumers.pop(index))
+        consumer = self.all.pop(index)
+        consumer.rank = self._next_rank()
+        self.all.insert(_index_of(consumer, self.all), consumer)
 
     def in_turn(self, by_groups: bool) -> list[QueueConsumer]:
         """Return the consumers that may take a message now, beginning with the next in turn.
@@ -273,10 +267,10 @@ class QueueConsumers:
         if self._strict:
             return
         if self.uniform:
-            behind = self._turn_of(consumer) + 1
+            behind = self._find(consumer) + 1
             self._next = behind if behind < len(self.all) else 0
         elif self._exclusive is None:
-            self._go_behind_equals(self.all.index(consumer))
+            self._go_behind_equals(self._find(consumer))
 
     @property
     def is_strict(self) -> bool:
@@ -299,9 +293,23 @@ class QueueConsumers:
         return any(consumer.subscription.can_take() for consumer in self.all)
 
 
+def _index_of(consumer: QueueConsumer, consumers: list[QueueConsumer]) -> int:
+    """Return the index at which a consumer stands, or belongs, in a list in order."""
+    low, high = 0, len(consumers)
+    priority, rank = consumer.priority, consumer.rank
+    while low < high:
+        middle = (low + high) // 2
+        other = consumers[middle]
+        if other.priority > priority or (other.priority == priority and other.rank < rank):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def _least_groups(consumer: QueueConsumer) -> int:
-    return consumer.groups
+    return len(consumer.groups)
 
 
 def _best_with_least_groups(consumer: QueueConsumer) -> tuple[int, int]:
-    return -consumer.subscription.info.priority, consumer.groups
+    return -consumer.subscription.info.priority, len(consumer.groups)

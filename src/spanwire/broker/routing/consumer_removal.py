@@ -13,7 +13,7 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.jobs import Job
-from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.queue.browser import BrowserDestination
 from spanwire.broker.queue.queue import Queue
@@ -100,7 +100,7 @@ class Leaving(Job):
             return
         subscription.is_detached = True
         while subscription.destinations and not subscription.shared:
-            self._leave_one(subscription.destinations)
+            self._leave_one(subscription, 1)
         returning.let_go()
         held = self._held.pop(subscription, None)
         if held is not None:
@@ -109,25 +109,27 @@ class Leaving(Job):
         self._returned += 1
 
     def _detach(self) -> None:
-        """Detach one consumer from one destination.
-
-        All other removed consumers without a message of the destination are detached as well.
-        """
-        destinations = self._subscriptions[self._detached].destinations
-        if destinations:
-            self._leave_one(destinations)
+        """Detach one consumer from one destination."""
+        subscription = self._subscriptions[self._detached]
+        if subscription.destinations:
+            self._leave_one(subscription, len(self._subscriptions) - self._detached)
         else:
             self._detached += 1
 
-    def _leave_one(self, destinations: dict[MessageHolder, None]) -> None:
-        destination, _ = destinations.popitem()
-        destinations[destination] = None
+    def _leave_one(self, subscription: Subscription, leaving: int) -> None:
+        """Detach a consumer from its last destination.
+
+        At most ``leaving`` consumers may leave that destination. If these are many of its consumers, all leave at once.
+        """
+        destination = next(reversed(subscription.destinations))
         self.steps += 1
         if isinstance(destination, BrowserDestination):
             destination.abandon()
+        elif isinstance(destination, Queue) and leaving * CONSUMERS_PER_STEP < destination.consumer_count:
+            destination.detach(subscription)  # without a look at all the others
         elif isinstance(destination, BrokerDestination):
             self._detach_from(destination)
-        destinations.pop(destination, None)
+        subscription.destinations.pop(destination, None)
 
     def _detach_from(self, destination: BrokerDestination) -> None:
         self.steps += destination.consumer_count // CONSUMERS_PER_STEP

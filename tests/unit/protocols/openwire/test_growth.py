@@ -34,6 +34,11 @@ Commands = Callable[[OpenWirePeer, int], Any]
 def lines_of(peer: OpenWirePeer, command: Any) -> int:
     """Return how many lines run until the broker has done what a command asks for."""
     octets = peer.encoder.encode(command)
+    return lines_while(peer, lambda: peer.connection.receive_data(octets, peer.world.now))
+
+
+def lines_while(peer: OpenWirePeer, act: Callable[[], object]) -> int:
+    """Return how many lines run until the broker has done what follows from an act of a peer."""
     lines = 0
 
     def count(frame: FrameType, event: str, _: object) -> Any:
@@ -43,7 +48,7 @@ def lines_of(peer: OpenWirePeer, command: Any) -> int:
 
     sys.settrace(count)
     try:
-        peer.connection.receive_data(octets, peer.world.now)
+        act()
         while peer.world.broker.next_timeout() == 0.0:
             peer.world.broker.run(peer.world.now)
     finally:
@@ -126,6 +131,45 @@ def test_s45_a_command_takes_no_more_work_after_many_of_its_kind(name: str) -> N
     lines = [lines_of(peer, COMMANDS[name](peer, number)) for number in range(1, MANY)]
     few, many = sorted(lines[FEW : FEW + 10])[5], sorted(lines[-10:])[5]
     assert many <= GROWTH * few, f"{few} lines after {FEW}, {many} after {MANY}"
+
+
+def own_groups(peers: list[OpenWirePeer], count: int) -> None:
+    """Let each consumer own a message group, whose first message is acknowledged."""
+    peers[0].produces()
+    for number in range(count):
+        peers[0].sends(message(peers[0], number, group_id=f"g{number}"))
+    for peer in peers:
+        for command in [one for one in peer.received if isinstance(one, wire.MessageDispatch)]:
+            assert command.consumer_id is not None and command.message is not None
+            peer.acknowledges(command.message, consumer=command.consumer_id.value)
+
+
+LEAVING: Final = [name for name in COMMANDS if "consumers" in name and "topic" not in name] + ["owners of groups"]
+
+
+@pytest.mark.parametrize("name", LEAVING)
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_s45_a_consumer_of_a_queue_leaves_with_no_more_work_among_many(name: str, is_lost: bool) -> None:
+    """A consumer before all others of its kind, one between and one behind them leave the queue."""
+
+    def lines_among(count: int) -> list[int]:
+        world = World()
+        peers = [world.connect() for _ in range(4)]
+        command = COMMANDS.get(name, consumer_of(QUEUE))
+        for number in range(1, count + 4):
+            place = {2: 1, count // 2: 2, count + 3: 3}.get(number, 0)
+            peers[place].sends(command(peers[place], 0 if place else number))
+        if name not in COMMANDS:
+            own_groups(peers, count + 3)
+        return [
+            lines_while(peer, lambda peer=peer: peer.connection.receive_eof(world.now))  # type: ignore[misc]
+            if is_lost
+            else lines_of(peer, wire.RemoveInfo(object_id=peer.consumer_id(2)))
+            for peer in peers[1:]
+        ]
+
+    few, many = lines_among(FEW), lines_among(MANY)
+    assert max(many) <= GROWTH * max(few), f"{few} lines among {FEW}, {many} among {MANY}"
 
 
 def test_a_durable_subscriber_counts_steps_for_others_of_its_topic() -> None:
