@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from aiokafka.producer import message_accumulator, producer
+from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.ports import Provider
@@ -32,6 +34,15 @@ from tests.support.kafka import KafkaProcess
 from tests.support.kafka_client import KafkaClient
 
 NUMBERS: Final = itertools.count()
+
+
+class ForeignKey(str):
+    """A header key that is sent as octets that are not UTF-8."""
+
+    __slots__ = ()
+
+    def encode(self, *_: object) -> bytes:
+        return b"\xff" + super().encode()
 
 
 class KafkaDriver:
@@ -132,6 +143,26 @@ class TestKafkaProvider(BridgeProviderConformance, LocalTransactionConformance, 
             (record,) = driver._client.records(driver._topics[TARGET])
             assert (record.key, record.value) == (b"g", b"text")
             assert dict(record.headers)["content-type"] == b"text/plain"
+
+        runs(scenario)
+
+    def test_a_header_key_that_is_not_utf8_holds_up_no_record(
+        self, driver: KafkaDriver, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in (message_accumulator, producer):  # the compiled builder takes no subclass of str
+            monkeypatch.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
+
+        async def scenario() -> None:
+            driver.send(SOURCE, ["a"])
+            driver._client.send(driver._topics[SOURCE], [b"b"], [(ForeignKey("key"), b"x")])
+            driver.send(SOURCE, ["c"])
+            link = await driver.provider().open_transaction(driver.source(), driver.target(), CREDIT)
+            await link.send(await take(link, 3))
+            await link.commit()
+            await link.close()
+            assert driver.texts(TARGET) == ["a", "b", "c"]
+            _, foreign, _ = driver._client.records(driver._topics[TARGET])
+            assert dict(foreign.headers)[r"\xffkey"] == b"x"
 
         runs(scenario)
 

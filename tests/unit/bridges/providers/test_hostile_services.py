@@ -10,8 +10,12 @@ from typing import Any, Final
 from unittest.mock import AsyncMock, Mock
 
 import pytest
+from aiokafka import ConsumerRecord, TopicPartition, codec
+from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.util import calc_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 from nats.aio.msg import Msg
@@ -20,6 +24,8 @@ from nats.errors import ProtocolError
 from spanwire.bridges.model.definition import ConnectionFactory, Source
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.providers.kafka import decompression
+from spanwire.bridges.providers.kafka.header_keys import APPEND_TIME, HEADER
+from spanwire.bridges.providers.kafka.messages import bridge_message as kafka_message
 from spanwire.bridges.providers.kafka.parties import KafkaReceiver
 from spanwire.bridges.providers.nats import connecting
 from spanwire.bridges.providers.nats.connecting import NatsConnection
@@ -247,8 +253,8 @@ def test_the_limits_of_nats_are_above_what_a_server_can_be_configured_for() -> N
 # Kafka
 
 
-def batch_of(codec: int, octets: int) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, 2 * octets + 1_000)
+def batch_of(number: int, octets: int) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, number, False, -1, -1, -1, 2 * octets + 1_000)
     builder.append(0, None, None, bytes(octets), [])
     return bytes(builder.build())
 
@@ -257,18 +263,99 @@ def limited() -> None:
     KafkaReceiver(Source(ConnectionFactory("kafka://host"), T, subscription="group"), 10)
 
 
-@pytest.mark.parametrize(("codec", "needs"), [(1, "gzip"), (2, "cramjam"), (3, "cramjam"), (4, "cramjam")])
+CODECS: Final = [(1, "gzip"), (2, "cramjam"), (3, "cramjam"), (4, "cramjam")]
+
+
+@pytest.mark.parametrize(("number", "needs"), CODECS)
 def test_s11_a_batch_of_kafka_is_decompressed_within_a_limit(
-    codec: int, needs: str, monkeypatch: pytest.MonkeyPatch
+    number: int, needs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip(needs, reason="this Python has no package cramjam, and the library then reads gzip alone")
 
     async def scenario() -> None:
         limited()
-        (record,) = MemoryRecords(batch_of(codec, 100_000)).next_batch()
+        (record,) = MemoryRecords(batch_of(number, 100_000)).next_batch()
         assert len(record.value) == 100_000
         monkeypatch.setattr(decompression, "MAX_BATCH", MIB)
         with pytest.raises(JmsError, match="more than 1 MiB"):
-            list(MemoryRecords(batch_of(codec, 2 * MIB)).next_batch())
+            list(MemoryRecords(batch_of(number, 2 * MIB)).next_batch())
+
+    run(scenario)
+
+
+KEY: Final = b"\xffkey"
+ENCODERS: Final[dict[int, Callable[[bytes], bytes]]] = {
+    0: bytes,
+    1: codec.gzip_encode,
+    2: codec.snappy_encode,
+    3: codec.lz4_encode,
+    4: codec.zstd_encode,
+}
+
+
+def batch_with_key(number: int = 0, attributes: int = 0, key: bytes = KEY) -> bytes:
+    """Return three records of a cluster, the second with a header key of octets."""
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 10_000)
+    builder.append(0, 1_000, b"k", b"a", [("trace", b"1")])
+    builder.append(1, 2_000, None, b"b", [("#" * len(key), b"x"), ("trace", b"2"), ("none", None)])
+    builder.append(2, 3_000, b"k", None, [])
+    plain = bytes(builder.build()).replace(b"#" * len(key), key)
+    content = ENCODERS[number](plain[HEADER.size :])
+    parts = list(HEADER.unpack_from(plain))
+    parts[1] = HEADER.size - 12 + len(content)
+    parts[5] = number | attributes
+    checked = HEADER.pack(*parts)[21:] + content
+    parts[4] = calc_crc32c(checked)
+    return HEADER.pack(*parts)[:21] + checked
+
+
+def read(octets: bytes) -> list[ConsumerRecord]:
+    """Return the records that a consumer of the library makes of an answer."""
+    answer = fetcher.MemoryRecords(octets)
+    assert answer.size_in_bytes() == len(octets)
+    return list(fetcher.PartitionRecords(TopicPartition("T", 0), answer, [], 0, None, None, True, 1))
+
+
+@pytest.mark.parametrize(("number", "needs"), [(0, "aiokafka"), *CODECS])
+def test_a_header_key_of_kafka_that_is_not_utf8_crosses_with_its_octets_as_text(number: int, needs: str) -> None:
+    pytest.importorskip(needs, reason="this Python has no package cramjam, and the library then reads gzip alone")
+
+    async def scenario() -> None:
+        limited()
+        first, second, third = read(batch_with_key(number))
+        assert (first.offset, first.timestamp, first.key, first.value) == (0, 1_000, b"k", b"a")
+        assert (second.offset, second.timestamp, second.key, second.value) == (1, 2_000, None, b"b")
+        assert second.headers == ((r"\xffkey", b"x"), ("trace", b"2"), ("none", None))
+        assert (third.offset, third.timestamp, third.key, third.value, third.headers) == (2, 3_000, b"k", None, ())
+        assert kafka_message(second).property_values()[r"\xffkey"][1] == "x"
+
+    run(scenario)
+
+
+def test_batches_of_kafka_with_and_without_foreign_keys_are_read_alike() -> None:
+    async def scenario() -> None:
+        limited()
+        foreign, usual = read(batch_with_key(attributes=APPEND_TIME)), read(batch_with_key(0, APPEND_TIME, b"other"))
+        assert [record.timestamp for record in foreign] == [3_000] * 3
+        assert [(r.offset, r.timestamp, r.timestamp_type, r.value) for r in foreign] == [
+            (r.offset, r.timestamp, r.timestamp_type, r.value) for r in usual
+        ]
+        old = batch_with_key()
+        assert len(read(old + old)) == 3, "records before the offset of the consumer are left out"
+
+    run(scenario)
+
+
+@given(st.integers(HEADER.size, len(batch_with_key()) - 1), st.integers(0, 255))
+def test_a_damaged_record_of_kafka_is_refused_in_one_way(place: int, octet: int) -> None:
+    async def scenario() -> None:
+        limited()
+        octets = bytearray(batch_with_key())
+        octets[place] = octet
+        octets[17:21] = calc_crc32c(bytes(octets[21:])).to_bytes(4, "big")
+        try:
+            assert len(read(bytes(octets))) <= 3
+        except CorruptRecordException:
+            pass
 
     run(scenario)

@@ -19,6 +19,7 @@ from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause
 from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
 from spanwire.bridges.providers.kafka.connecting import CLOSE_S, START_S, address_of, reason_of, settings_of, translated
 from spanwire.bridges.providers.kafka.decompression import limit_batches
+from spanwire.bridges.providers.kafka.header_keys import read_all_keys
 from spanwire.bridges.providers.kafka.messages import bridge_message, outgoing_record
 from spanwire.model.errors import JmsError, MessageFormatError
 
@@ -58,6 +59,7 @@ class KafkaReceiver:
 
     def __init__(self, source: Source, credit: int) -> None:
         limit_batches()
+        read_all_keys()
         self._source: Final[Source] = source
         self._place: Final = address_of(source.factory)
         self._credit: Final[int] = credit
