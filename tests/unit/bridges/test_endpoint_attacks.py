@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -78,7 +79,8 @@ def test_s41_an_id_of_a_message_names_no_directory_and_no_hidden_file(
     tmp_path: Path, message_id: str, name: str
 ) -> None:
     send(tmp_path, "Override", text(message_id), name="")
-    assert os.listdir(tmp_path) == [name]
+    (made,) = os.listdir(tmp_path)
+    assert re.fullmatch(f"{re.escape(name)}-[0-9a-f]{{64}}", made)
 
 
 @pytest.mark.parametrize("word", ["move", "move_failed"])

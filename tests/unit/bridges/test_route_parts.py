@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spanwire.bridges.endpoints.file_source import OpenFileSource
-from spanwire.bridges.endpoints.file_target import OpenFileTarget
+from spanwire.bridges.endpoints.file_target import OpenFileTarget, _name_of
 from spanwire.bridges.endpoints.http_target import OpenHttpTarget
 from spanwire.bridges.endpoints.timer_source import OpenTimerSource, TickCount
 from spanwire.bridges.engine.route_processor import RouteProcessor
@@ -248,6 +250,52 @@ def test_long_ids_that_differ_in_their_ends_make_different_files(tmp_path: Path)
     paths = list(tmp_path.iterdir())
     assert sorted(path.read_text() for path in paths) == ["a", "b"]
     assert {len(path.name) for path in paths} == {200}
+
+
+JMS: Final = "ID:host-61616-1700000000000-1"
+LOOKALIKES: Final = [
+    ["a:b", "a-b", "a/b", "a b"],
+    [f"{JMS}:1:1:1:1", f"{JMS}-1:1:1:1", f"{JMS}:1:1:1-1", f"{JMS.replace(':', '-')}:1:1:1:1", f"{JMS}-1-1-1-1"],
+    [f"{JMS}:2:-1:1:1", f"{JMS}:2-:1:1:1", f"{JMS}-:2:1:1:1", f"{JMS}:2::1:1:1"],
+    ["ID:1", "ID-1", "id:1"],
+    [".a", "-a", ":a"],
+    ["é", "-", "ü", "\ud800"],
+]
+
+
+def file_names(directory: Path, ids: list[str]) -> list[str]:
+    """Return the names of the files that a target makes."""
+    target = OpenFileTarget(FileTarget(str(directory), "", "Override"))
+    asyncio.run(target.send([BridgeMessage(one, TEXT, Content(str(place)), 1) for place, one in enumerate(ids)]))
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.mark.parametrize("ids", LOOKALIKES, ids=[ids[0] for ids in LOOKALIKES[:-1]] + ["others"])
+def test_ids_that_look_alike_make_different_files(tmp_path: Path, ids: list[str]) -> None:
+    names = file_names(tmp_path, ids)
+    assert len(names) == len(ids)
+    others = {*ids, *names}  # a name of a file is an id, too
+    assert len(file_names(tmp_path, list(others))) == len(others)
+
+
+@given(st.lists(st.text(":-/é", min_size=1, max_size=3), min_size=2, max_size=2, unique=True))
+def test_no_two_ids_have_one_file(ids: list[str]) -> None:
+    one, other = ids
+    assert _name_of(one) != _name_of(other)
+
+
+@pytest.mark.parametrize(
+    ("message_id", "name"),
+    [
+        (f"{JMS}:1:2:3:4", "ID-host-61616-1700000000000-1-1-2-3-4"),
+        (f"{JMS}:2:-1:1:7", "ID-host-61616-1700000000000-1-2--1-1-7"),
+        (f"{JMS}:1:2:3:4-5", "ID-host-61616-1700000000000-1-1-2-3-4-5"),
+        ("ID:3fa85f64-5717-4562-b3fc-2c963f66afa6", "ID-3fa85f64-5717-4562-b3fc-2c963f66afa6"),
+        ("topic-0-17", "topic-0-17"),
+    ],
+)
+def test_usual_ids_keep_the_file_names_of_earlier_versions(tmp_path: Path, message_id: str, name: str) -> None:
+    assert file_names(tmp_path, [message_id]) == [name]
 
 
 def test_a_message_without_an_id_needs_a_file_name(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ FAIL: Final = "Fail"
 OVERRIDE: Final = "Override"
 UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 MAX_NAME: Final = 200  # octets of a name; file systems take 255
+# Name of a file of an id ID:HOST-PORT-MILLISECONDS-SEED:CONNECTION:SESSION:PRODUCER:NUMBER, perhaps of a part of it.
+NAME_OF_JMS: Final = re.compile(r"ID-(.+?-\d+-\d{13}-\d+)-(\d+)-(-?\d+)-(\d+)-(\d+)(-.*)?")
+DIGEST: Final = re.compile(r".*-[0-9a-f]{64}")
 TEMPORARY: Final = ".new-"
 # Others may write to the directory: no link is followed, and no pipe is waited for.
 APPEND_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -37,7 +40,7 @@ MODE: Final = 0o666  # of a new file, without the bits of the umask
 class OpenFileTarget:
     """Writes files under another name, syncs and renames.
 
-    Without ``file_name`` the name is the message's id, so a message sent again replaces the earlier file.
+    Without ``file_name`` the name is the message's id, so a message sent again replaces the earlier file, and no other.
     """
 
     def __init__(self, target: FileTarget) -> None:
@@ -92,13 +95,23 @@ class OpenFileTarget:
 
 
 def _name_of(message_id: str) -> str:
+    """Return a name that no other id has. An id that is not the usual one of its name gets a digest."""
     if not message_id:
         raise MessageFormatError("the message has no id, so fileName must name its file")
     name = re.sub(r"^\.", "-", UNSAFE.sub("-", message_id))  # hidden files are temporary, and .. is a directory
-    if len(name) <= MAX_NAME:
+    if len(name) <= MAX_NAME and DIGEST.fullmatch(name) is None and message_id == _usual_id(name):
         return name
     digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{name[: MAX_NAME - len(digest) - 1]}-{digest}"  # ids may differ in their ends alone
+    return f"{name[: MAX_NAME - len(digest) - 1]}-{digest}"
+
+
+def _usual_id(name: str) -> str:
+    """Return the only id whose file has a name without a digest."""
+    jms = NAME_OF_JMS.fullmatch(name)
+    if jms is not None:
+        connection, *numbers, part = jms.groups("")
+        return ":".join(("ID", connection, *numbers)) + part
+    return "ID:" + name[3:] if name.startswith("ID-") else name
 
 
 def _store(path: Path, flags: int, octets: bytes) -> None:
