@@ -57,11 +57,6 @@ class JsonCodec:
             None if registered is None else WriterSchemas(registered.registry.schema, JSON, same_schema)
         )
 
-    def begin_batch(self) -> None:
-        """Forget the ids of unusable schemas."""
-        if self._writers is not None:
-            self._writers.begin_batch()
-
     def decode(self, body: bytes | str) -> object:
         """Return the value of a body.
 

@@ -68,11 +68,6 @@ class ProtobufCodec:
             else WriterSchemas(plan.registered.registry.schema, PROTOBUF, parse_file, SERIALIZED)
         )
 
-    def begin_batch(self) -> None:
-        """Forget the ids of unusable schemas."""
-        if self._writers is not None:
-            self._writers.begin_batch()
-
     def decode(self, body: bytes | str) -> object:
         """Return the value of a body. Raises `MessageFormatError` for an invalid body."""
         if isinstance(body, str):

@@ -31,9 +31,6 @@ class Codec(Protocol):
     arrow: pa.DataType
     body: pa.DataType
 
-    def begin_batch(self) -> None:
-        """Forget errors of the batch before, such as schema ids unknown to the registry."""
-
     def decode(self, body: bytes | str) -> object:
         """Return the value of a body. Raises `MessageFormatError` for an invalid body."""
 
@@ -67,7 +64,6 @@ def decode_bodies(bodies: Sequence[bytes | str | None], codec: Codec, on_error: 
         MessageFormatError: a body is invalid, and ``on_error`` is `FAIL`.
     """
     kind = decoded_type(codec, on_error)
-    codec.begin_batch()
     results = [_decode(body, codec, on_error) for body in bodies]
     try:
         return pa.array(results, kind)

@@ -31,7 +31,7 @@ from spanwire.pipeline.formats.schema_registry import (
     UnreachableError,
     ask_again,
 )
-from spanwire.pipeline.formats.writer_schemas import MAX_SCHEMAS, WriterSchemas
+from spanwire.pipeline.formats.writer_schemas import MAX_SCHEMAS, MAX_UNUSABLE, UNUSABLE_S, WriterSchemas
 from tests.support.canary import CANARY
 from tests.support.certificates import Authority
 from tests.support.schema_registry import RegistryState, running_registry
@@ -169,7 +169,7 @@ def test_framed_avro_is_read_with_the_schema_that_wrote_it_and_asked_for_once(st
     assert state.requests == ["GET /schemas/ids/100001", "GET /schemas/ids/100002"]
 
 
-def test_an_unknown_id_is_asked_for_once_in_a_batch_and_known_in_a_later_one(state: RegistryState) -> None:
+def test_an_unknown_id_is_asked_for_once_and_each_body_has_the_reason(state: RegistryState) -> None:
     order = SchemaRegistry(state.url).register("s", OLD)
     codec = AvroCodec(AvroPlan(order))
     unknown = bytes.fromhex("00 00 01 86 a2 0e")
@@ -180,9 +180,9 @@ def test_an_unknown_id_is_asked_for_once_in_a_batch_and_known_in_a_later_one(sta
         "the schema registry has no schema 100002",
         "a framed body has at least 5 octets, this one 2",
     ]
+    (again,) = decode_bodies([unknown], codec, "column").to_pylist()
+    assert again["_error"] == rows[0]["_error"]
     assert len(state.requests) == 1
-    state.add("s", OLD.replace('"int"', '{"type": "int"}'))
-    assert decode_bodies([unknown], codec, "column").to_pylist()[0]["id"] == 7
 
 
 def test_a_schema_of_another_kind_or_in_parts_is_refused(state: RegistryState) -> None:
@@ -259,3 +259,47 @@ def test_a_worker_keeps_so_many_schemas_and_no_more() -> None:
         assert schemas.get(number) == number
     assert schemas.get(MAX_SCHEMAS) == MAX_SCHEMAS and len(asked) == MAX_SCHEMAS + 1
     assert schemas.get(0) == 0 and asked[-1] == 0  # the oldest was forgotten
+
+
+class LateRegistry:
+    """A registry without schemas, its clock, and the ids that were requested."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.known: set[int] = set()
+        self.asked: list[int] = []
+        self.schemas = WriterSchemas(self.fetch, "AVRO", lambda stored: stored.number, clock=lambda: self.now)
+
+    def fetch(self, number: int, form: str) -> StoredSchema:
+        self.asked.append(number)
+        if number not in self.known:
+            raise UnknownSchemaError(f"the schema registry has no schema {number}")
+        return StoredSchema(number, "AVRO", form)
+
+    def refuses(self, number: int) -> bool:
+        try:
+            self.schemas.get(number)
+        except MessageFormatError as error:
+            return str(error) == f"the schema registry has no schema {number}"
+        return False
+
+
+def test_an_unknown_id_is_asked_for_again_after_a_while_and_then_readable() -> None:
+    registry = LateRegistry()
+    for _ in range(3):
+        assert registry.refuses(7)
+        registry.now += UNUSABLE_S / 3 - 0.1
+    assert registry.asked == [7]
+    registry.known.add(7)
+    assert registry.refuses(7)
+    registry.now += 0.3
+    assert not registry.refuses(7) and registry.asked == [7, 7]
+
+
+def test_a_worker_remembers_so_many_unknown_ids_and_no_more() -> None:
+    registry = LateRegistry()
+    for number in range(MAX_UNUSABLE + 1):
+        assert registry.refuses(number)
+    assert len(registry.schemas._unusable) == MAX_UNUSABLE
+    assert registry.refuses(MAX_UNUSABLE) and len(registry.asked) == MAX_UNUSABLE + 1
+    assert registry.refuses(0) and registry.asked[-1] == 0  # the oldest was forgotten

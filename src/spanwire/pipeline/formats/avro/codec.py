@@ -37,11 +37,6 @@ class AvroCodec:
             None if registered is None else WriterSchemas(registered.registry.schema, AVRO, self._compile)
         )
 
-    def begin_batch(self) -> None:
-        """Forget the ids of unusable schemas."""
-        if self._writers is not None:
-            self._writers.begin_batch()
-
     def decode(self, body: bytes | str) -> object:
         """Return the value of a body. Raises `MessageFormatError` for an invalid body."""
         if isinstance(body, str):
