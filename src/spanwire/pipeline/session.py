@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -153,8 +154,25 @@ def local_session(
     try:
         choose_checkpoint_files(session)
         yield session
+        stop_queries(session)
     finally:
         session.stop()
+
+
+def stop_queries(session: SparkSession) -> None:
+    """Stop the streaming queries that still run at the end of a session, with a warning.
+
+    A program that forgot to wait would end without output, or with a stack of Java from a query that lost its session.
+    """
+    running = session.streams.active
+    for query in running:
+        query.stop()
+    if running:
+        warnings.warn(
+            f"the session ended {len(running)} streaming queries that still ran: let the program wait with "
+            "query.awaitTermination()",
+            stacklevel=4,  # the end of the block `with local_session(…)`
+        )
 
 
 def start_session(builder: SparkSession.Builder, log: Path | None) -> SparkSession:
