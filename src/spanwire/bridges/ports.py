@@ -116,8 +116,11 @@ class EagerSource(MessageSource, Protocol):
 
 
 @runtime_checkable
-class WindowedSource(MessageSource, Protocol):
-    """A source whose broker stops at a number of messages that changes with the sizes of the messages."""
+class WindowedSource(Protocol):
+    """A source whose broker stops at a number of messages that changes with the sizes of the messages.
+
+    Local and distributed transactions are such sources, too.
+    """
 
     def is_exhausted(self) -> bool:
         """Return True if received messages have no acknowledgement, and no further message comes before one."""

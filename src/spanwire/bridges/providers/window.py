@@ -61,6 +61,19 @@ class Window:
         self.held += 1
         return True
 
+    def take(self, count: int, octets: int) -> None:
+        """Count messages that are received at once, instead of `admit`: their client keeps what has room."""
+        if self._count >= 2 * SAMPLES * self.size:
+            self._count //= 2
+            self._octets //= 2
+        self._count += count
+        self._octets += octets
+        self.held += count
+
+    def overflow(self) -> None:
+        """Close the window, because the client had no room for a message."""
+        self.is_closed = self._overflowed = True
+
     def release(self, count: int) -> None:
         """Count messages whose acknowledgement is written next. The broker may send as many before its answer."""
         self._sent -= count

@@ -163,10 +163,15 @@ class TransactionLink:
 
     def __init__(self, transaction: LocalTransaction) -> None:
         self._transaction: Final[LocalTransaction] = transaction
+        self._windowed: Final = transaction if isinstance(transaction, WindowedSource) else None
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive in the transaction."""
         return await self._transaction.receive(max_messages, max_bytes, wait_s)
+
+    def is_exhausted(self) -> bool:
+        """Return True if the source hands over no further message before a commit."""
+        return self._windowed is not None and self._windowed.is_exhausted()
 
     async def acknowledge(self) -> None:
         """Fail: the commit acknowledges."""

@@ -52,7 +52,7 @@ from spanwire.bridges.engine.dialogue import (
 )
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState, Phase
-from spanwire.bridges.ports import MessageRefusedError, PartlySentError
+from spanwire.bridges.ports import MessageRefusedError, PartlySentError, WindowedSource
 from spanwire.bridges.running.following import MessageSteps
 from spanwire.bridges.running.links import Link, PairLink
 from spanwire.bridges.running.route_link import RouteLink
@@ -244,7 +244,7 @@ class BridgeRunner:
             messages = await link.receive(action.max_messages, action.max_bytes, action.wait_s)
             if not messages:
                 link.check()
-            return Received(messages, isinstance(link, (PairLink, RouteLink)) and link.is_exhausted())
+            return Received(messages, isinstance(link, WindowedSource) and link.is_exhausted())
         if isinstance(action, Acknowledge):
             return await _acknowledge(link, self._on_completed)
         if isinstance(action, Send):

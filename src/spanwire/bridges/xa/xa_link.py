@@ -23,7 +23,7 @@ from spanwire.bridges.completing import Completing
 from spanwire.bridges.model.definition import BridgeDefinition
 from spanwire.bridges.model.diagram import place
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import BegunXaSource, NamingTarget, Provider, XaBranches, XaSource, XaTarget
+from spanwire.bridges.ports import BegunXaSource, NamingTarget, Provider, WindowedSource, XaBranches, XaSource, XaTarget
 from spanwire.bridges.xa.branches import BranchNames, Side, transaction_of
 from spanwire.bridges.xa.decision_log import DecisionLog
 from spanwire.bridges.xa.outcomes import Outcome, heuristic_text, outcome_of
@@ -81,6 +81,7 @@ class XaLink:
             Side.TARGET: place(definition.target.factory),
         }
         self._begun: Final = source if isinstance(source, BegunXaSource) else None
+        self._windowed: Final = source if isinstance(source, WindowedSource) else None
         self._has_begun = False  # the source has the branch of the next transaction
         self._transaction = ""
         self._prepared: list[Side] = []  # sides with a branch to finish
@@ -145,6 +146,10 @@ class XaLink:
             self._begun.begin(self._branch(Side.SOURCE))
             self._has_begun = True
         return await self._completing.received(self._source.receive(max_messages, max_bytes, wait_s))
+
+    def is_exhausted(self) -> bool:
+        """Return True if the source hands over no further message before the end of a branch."""
+        return self._windowed is not None and self._windowed.is_exhausted()
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Begin a transaction, and send in the branch of the target."""

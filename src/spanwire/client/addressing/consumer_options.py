@@ -47,6 +47,7 @@ class ConsumerOptions:
     priority: int | None = None
     subscription_name: str | None = None
     browser: bool = False
+    max_octets: int = 0  # of messages that wait for a receive; further ones are not kept. 0 stands for no limit
 
 
 def consumer_info(

@@ -166,6 +166,7 @@ class Session:
         async with shared.ready():
             info = consumer_info(destination, options, shared.core.settings)
             core = self.core.add_consumer(shared.core.next_consumer(), info, self)
+            core.max_octets = options.max_octets
             shared.core.add_consumer(core)
             try:
                 await shared.answer(core.announce(), timeout)

@@ -15,7 +15,7 @@ from spanwire.client.messages.ack_range import AckRange
 from spanwire.client.messages.message import Message, MessageAcknowledger
 from spanwire.client.messages.message_encoder import NULL
 from spanwire.client.protocol.delivered_messages import DeliveredMessages
-from spanwire.client.protocol.redelivery_queue import RedeliveryQueue
+from spanwire.client.protocol.redelivery_queue import RedeliveryQueue, insert_by_priority
 from spanwire.client.protocol.response_correlator import Request, ResponseCorrelator
 from spanwire.model.acks import (
     EXPIRED_ACK,
@@ -73,6 +73,9 @@ class ClientConsumer:
         self.closes_with_transaction = False
         self.is_leaving = False  # waiting receives return None
         self.is_listening = False  # AUTO: `on_listener_done` acknowledges
+        self.max_octets = 0  # of undelivered messages; 0 for no limit
+        self.is_full = False  # messages without room come, or have come, and are not kept: they stay at the broker
+        self.octets = 0  # of undelivered messages
         self.last_batch_bytes = 0  # bytes that the last `next_messages` returned
         self.last_delivered = LAST_DELIVERED_UNSET
         self._correlator: Final[ResponseCorrelator] = correlator
@@ -119,6 +122,10 @@ class ClientConsumer:
             return
         if self._new_count > 2 * self.prefetch + WINDOW_SLACK:
             raise RemoteProtocolError(f"the broker sends more than the {self.prefetch} messages it was asked for")
+        if self.max_octets > 0 and self.octets > 0 and self.octets + len(raw) > self.max_octets:
+            self.is_full = True
+        if self.is_full:
+            return
         scanner = self._scanner
         if scanner.version != self._correlator.version:
             scanner = MessageScanner(self._correlator.version)
@@ -129,22 +136,17 @@ class ClientConsumer:
         message.consumer_number = self.number
         message.acknowledger = self._acknowledger
         self._new_count += 1
-        self._correlator.buffered_bytes += len(raw)
+        self._add_octets(len(raw))
         if self._settings.message_priority:
-            self._put_by_priority(message)
+            insert_by_priority(self._buffer, message, self._new_count)
         else:
             self._buffer.append(message)
         if self.is_waiting:
             self.wake()
 
-    def _put_by_priority(self, message: Message) -> None:
-        """Insert a message before messages of a lower priority, behind rolled back messages."""
-        buffer = self._buffer
-        index = len(buffer)
-        first = index + 1 - self._new_count
-        while index > first and buffer[index - 1].priority < message.priority:
-            index -= 1
-        buffer.insert(index, message)
+    def _add_octets(self, count: int) -> None:
+        self.octets += count
+        self._correlator.buffered_bytes += count
 
     def on_control(self, command: wire.ConsumerControl) -> None:
         """Handle a ConsumerControl: a new prefetch, or the end of the consumer."""
@@ -189,7 +191,7 @@ class ClientConsumer:
             if not buffer:
                 break
             message = buffer.popleft()
-            self._correlator.buffered_bytes -= len(message.raw)
+            self._add_octets(-len(message.raw))
             if self._new_count > len(buffer):
                 self._new_count = len(buffer)
             if message.expiration > 0 and self._is_dropped(message, now):
@@ -245,7 +247,7 @@ class ClientConsumer:
         back.reverse()
         self._buffer.extendleft(back)
         for message in back:
-            self._correlator.buffered_bytes += len(message.raw)
+            self._add_octets(len(message.raw))
         return rolled_back.resume_at <= 0.0 or not rolled_back.is_blocking
 
     def _is_dropped(self, message: Message, now: Time) -> bool:
@@ -463,8 +465,7 @@ class ClientConsumer:
         self._forget_buffer()
 
     def _forget_buffer(self) -> None:
-        for message in self._buffer:
-            self._correlator.buffered_bytes -= len(message.raw)
+        self._add_octets(-self.octets)
         self._buffer.clear()
         self._redeliveries.clear()
         self._in_listener = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from spanwire.client.addressing.options import ClientSettings
@@ -59,3 +60,15 @@ class RedeliveryQueue:
         """Remove all messages."""
         self._waiting.clear()
         self.resume_at = 0.0
+
+
+def insert_by_priority(buffer: deque[Message], message: Message, new_count: int) -> None:
+    """Insert a message before messages of a lower priority, behind rolled back messages.
+
+    ``new_count`` counts the messages that are not rolled back, ``message`` included.
+    """
+    index = len(buffer)
+    first = index + 1 - new_count
+    while index > first and buffer[index - 1].priority < message.priority:
+        index -= 1
+    buffer.insert(index, message)

@@ -96,12 +96,15 @@ def test_bridges_of_one_connection_share_the_credit_of_one_bridge(
 ) -> None:
     asked: list[int] = []
 
-    async def consume(_: object, source: Source, credit: int) -> Any:
+    async def nothing() -> None:
+        """Open without a broker."""
+
+    def consumer(_: object, session: object, source: Source, credit: int, retains: bool) -> Any:
         asked.append(credit)
-        return SimpleNamespace(core=SimpleNamespace(discard_delivered=lambda: None))
+        return SimpleNamespace(open=nothing)
 
     async def scenario() -> None:
-        monkeypatch.setattr(provider, "consume", consume)
+        monkeypatch.setattr(provider, "SourceConsumer", consumer)
         monkeypatch.setattr(durable_sources, "DurableSource", SimpleNamespace)
         topic = Destination(TOPIC, "T")
         sources = [Source(FACTORY, topic, None, name, "client") for name in ("a", "b", "c", "d")]

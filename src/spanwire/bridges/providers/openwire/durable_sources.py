@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 from spanwire.bridges.model.definition import ConnectionFactory
 from spanwire.bridges.providers.openwire.connecting import close, connect
 from spanwire.bridges.providers.openwire.parties import OpenWireSource
+from spanwire.bridges.providers.openwire.source_consumer import SourceConsumer
 from spanwire.client.aio.connection import Connection
-from spanwire.client.aio.consumer import Consumer
 from spanwire.client.aio.session import Session
 from spanwire.model.errors import JmsError
 
@@ -70,7 +70,8 @@ class SharedConnection:
     def share_of(self, credit: int) -> int:
         """Return the part of a credit for one of the users at the moment.
 
-        A call that waits for a message of one user reads on, and so fills the memory of the others up to their credit.
+        A call that waits for a message of one user reads on, and so fills the memory of the others up to their credit,
+        or up to `MAX_OCTETS` of each.
         Users who come one after the other have the whole, a half, a third: four together have twice a credit.
         """
         return max(1, credit // self._users)
@@ -112,7 +113,9 @@ def shared_connection(factory: ConnectionFactory, client_id: str | None) -> Shar
 class DurableSource(OpenWireSource):
     """The consumer of a durable subscription, with a session of its own."""
 
-    def __init__(self, connection: Connection, session: Session, consumer: Consumer, shared: SharedConnection) -> None:
+    def __init__(
+        self, connection: Connection, session: Session, consumer: SourceConsumer, shared: SharedConnection
+    ) -> None:
         super().__init__(connection, consumer)
         self._session: Final[Session] = session
         self._shared: Final[SharedConnection] = shared
@@ -120,6 +123,7 @@ class DurableSource(OpenWireSource):
     async def close(self) -> None:
         """Close the session, so that unacknowledged messages return to the subscription, and leave the connection."""
         try:
+            await self._consumer.stop_opening()
             with contextlib.suppress(JmsError):
                 await self._session.close()
             with contextlib.suppress(JmsError):

@@ -6,15 +6,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from spanwire.bridges.model.definition import Source
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.providers.openwire.connecting import close, is_artemis
-from spanwire.bridges.providers.openwire.messages import bridge_messages, outgoing_message
+from spanwire.bridges.providers.openwire.messages import outgoing_message
 from spanwire.bridges.providers.openwire.replies import ReplyQueues, ReplySender
-from spanwire.client.addressing.consumer_options import ConsumerOptions
+from spanwire.bridges.providers.openwire.source_consumer import SourceConsumer
 from spanwire.client.aio.connection import Connection
-from spanwire.client.aio.consumer import Consumer
 from spanwire.client.aio.producer import Producer
 from spanwire.client.aio.session import Session
 from spanwire.client.aio.shared.core_connection import FLUSH_BYTES
@@ -28,15 +26,18 @@ from spanwire.model.errors import JmsError, MessageFormatError, ResourceAllocati
 class OpenWireSource:
     """A consumer under client acknowledgement, with a separate connection."""
 
-    def __init__(self, connection: Connection, consumer: Consumer) -> None:
+    def __init__(self, connection: Connection, consumer: SourceConsumer) -> None:
         self._connection: Final[Connection] = connection
-        self._consumer: Final[Consumer] = consumer
+        self._consumer: Final[SourceConsumer] = consumer
         self._replies: Final = ReplySender(connection)
-        consumer.core.discard_delivered()  # the broker alone redelivers
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive messages without an acknowledgement."""
-        return await receive(self._connection, self._consumer, max_messages, max_bytes, wait_s)
+        return await self._consumer.receive(max_messages, max_bytes, wait_s)
+
+    def is_exhausted(self) -> bool:
+        """Return True if no message comes before an acknowledgement."""
+        return self._consumer.is_exhausted()
 
     async def acknowledge(self) -> None:
         """Acknowledge all received messages, and wait until the broker has stored the acknowledgement."""
@@ -58,6 +59,7 @@ class OpenWireSource:
         request = self._consumer.core.acknowledge_stored(taken)
         if request is None:
             raise JmsError("the connection to the source was lost before the acknowledgement")
+        self._consumer.acknowledge(taken.count)
         self._connection.shared.write_soon()
         return request
 
@@ -68,6 +70,7 @@ class OpenWireSource:
     async def dead_letter(self, cause: str) -> None:
         """Send a poison acknowledgement: the broker applies the dead letter strategy."""
         self._consumer.core.poison_last(cause)
+        self._consumer.acknowledge(self._consumer.held)
         self._connection.shared.write_soon()
 
     def check(self) -> None:
@@ -76,6 +79,7 @@ class OpenWireSource:
 
     async def close(self) -> None:
         """Close the connection."""
+        await self._consumer.stop_opening()
         await close(self._connection)
 
 
@@ -138,15 +142,19 @@ class OpenWireTarget:
 class OpenWireTransaction:
     """A consumer and a producer in one transacted session."""
 
-    def __init__(self, connection: Connection, session: Session, consumer: Consumer, producer: Producer) -> None:
+    def __init__(self, connection: Connection, session: Session, consumer: SourceConsumer, producer: Producer) -> None:
         self._connection: Final[Connection] = connection
         self._session: Final[Session] = session
-        self._consumer: Final[Consumer] = consumer
+        self._consumer: Final[SourceConsumer] = consumer
         self._producer: Final[Producer] = producer
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive messages in the transaction."""
-        return await receive(self._connection, self._consumer, max_messages, max_bytes, wait_s)
+        return await self._consumer.receive(max_messages, max_bytes, wait_s)
+
+    def is_exhausted(self) -> bool:
+        """Return True if no message comes before a commit."""
+        return self._consumer.is_exhausted()
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send messages in the transaction."""
@@ -156,10 +164,12 @@ class OpenWireTransaction:
         """Send a poison acknowledgement beside the transaction, and roll back the sends."""
         self._consumer.core.poison_last(cause)
         await self._session.rollback()
+        self._consumer.acknowledge(self._consumer.held)
 
     async def commit(self) -> None:
         """Commit receipts and sends."""
         await self._session.commit()
+        self._consumer.acknowledge(self._consumer.held)
 
     def sent_ids(self, count: int) -> list[str]:
         """Return the ids of the last sent messages."""
@@ -171,6 +181,7 @@ class OpenWireTransaction:
 
     async def close(self) -> None:
         """Close the connection; the broker rolls back."""
+        await self._consumer.stop_opening()
         await close(self._connection)
 
 
@@ -182,27 +193,6 @@ def sent_ids(producer: Producer, count: int) -> list[str]:
     """Return the ids of the last messages of a producer: its id with numbers, one after the other."""
     name, _, last = (producer.last_message_id or "").rpartition(":")
     return [f"{name}:{number}" for number in range(max(1, int(last) - count + 1), int(last) + 1)] if name else []
-
-
-async def consume(session: Session, source: Source, credit: int) -> Consumer:
-    """Return the consumer of a source."""
-    options = ConsumerOptions(source.selector, None, credit, subscription_name=source.subscription)
-    return await session.subscribe(source.destination, options)
-
-
-async def receive(
-    connection: Connection, consumer: Consumer, max_messages: int, max_bytes: int, wait_s: float
-) -> list[BridgeMessage]:
-    """Wait for the first message, then take all messages at hand, without a further wait."""
-    first = await consumer.receive(wait_s)
-    if first is None:
-        return []
-    shared = connection.shared
-    room = max_bytes - len(first.raw)
-    more = consumer.core.next_messages(max_messages - 1, room, shared.machine.now()) if room > 0 else []
-    if more:
-        shared.on_delivered()
-    return bridge_messages([first, *more])
 
 
 async def send(connection: Connection, producer: Producer, messages: list[BridgeMessage]) -> None:

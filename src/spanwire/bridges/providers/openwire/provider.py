@@ -14,8 +14,8 @@ from spanwire.bridges.providers.openwire.parties import (
     OpenWireSource,
     OpenWireTarget,
     OpenWireTransaction,
-    consume,
 )
+from spanwire.bridges.providers.openwire.source_consumer import SourceConsumer
 from spanwire.bridges.providers.openwire.xa_parties import OpenWireXaSource, OpenWireXaTarget
 from spanwire.model.errors import ConfigurationError, JmsError
 
@@ -64,7 +64,8 @@ class OpenWireProvider:
             return await _open_durable_source(source, credit)
         connection = await connect(source.factory, source.client_id)
         try:
-            consumer = await consume(connection.session("client"), source, credit)
+            consumer = SourceConsumer(connection, connection.session("client"), source, credit, retains=False)
+            await consumer.open()
         except BaseException:
             await close(connection)
             raise
@@ -87,7 +88,8 @@ class OpenWireProvider:
         try:
             session = connection.session("transacted")
             producer = await session.create_producer(target.destination)
-            consumer = await consume(session, source, credit)
+            consumer = SourceConsumer(connection, session, source, credit, retains=True)
+            await consumer.open()
         except BaseException:
             await close(connection)
             raise
@@ -116,7 +118,8 @@ async def _open_durable_source(source: Source, credit: int) -> MessageSource:
         connection = await shared.opened()
         session = connection.session("client")
         try:
-            consumer = await consume(session, source, shared.share_of(credit))
+            consumer = SourceConsumer(connection, session, source, shared.share_of(credit), retains=False)
+            await consumer.open()
         except BaseException:
             with contextlib.suppress(JmsError):
                 await session.close()

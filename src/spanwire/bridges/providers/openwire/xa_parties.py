@@ -12,9 +12,9 @@ from spanwire.bridges.model.definition import Source
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError
 from spanwire.bridges.providers.openwire.connecting import close
-from spanwire.bridges.providers.openwire.parties import consume, receive, send, sent_ids
+from spanwire.bridges.providers.openwire.parties import send, sent_ids
+from spanwire.bridges.providers.openwire.source_consumer import SourceConsumer
 from spanwire.client.aio.connection import Connection
-from spanwire.client.aio.consumer import Consumer
 from spanwire.client.aio.producer import Producer
 from spanwire.client.aio.session import Session
 from spanwire.client.protocol.response_correlator import Request
@@ -71,30 +71,61 @@ class OpenWireXaSource(OpenWireBranches):
 
     def __init__(self, connection: Connection, session: Session, source: Source, credit: int) -> None:
         super().__init__(connection, session)
-        self._source: Final[Source] = source
-        self._credit: Final[int] = credit
-        self._consumer: Consumer | None = None
+        self._consumer: Final = SourceConsumer(connection, session, source, credit, retains=True)
+        self._is_open = False
+        self._taken = 0  # received messages in no branch
+        self._in_branches: Final[dict[XaTransactionId, int]] = {}  # messages of the branches without an outcome
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive messages without an acknowledgement.
 
         The first call creates the consumer, so that messages of rolled back branches keep their place in the order.
         """
-        if self._consumer is None:
-            self._consumer = await consume(self._session, self._source, self._credit)
-        return await receive(self._connection, self._consumer, max_messages, max_bytes, wait_s)
+        if not self._is_open:
+            await self._consumer.open()
+            self._is_open = True
+        messages = await self._consumer.receive(max_messages, max_bytes, wait_s)
+        self._taken += len(messages)
+        return messages
+
+    def is_exhausted(self) -> bool:
+        """Return True if no message comes before the end of a branch."""
+        return self._consumer.is_exhausted()
 
     async def prepare(self, branch: XaTransactionId) -> bool:
         """Acknowledge all received messages in a branch, and prepare the branch."""
+        self._in_branches[branch], self._taken = self._taken, 0
         async with self._connection.shared.ready():
             begin = self._session.core.branches().start(branch)
-            return await self.finish_prepare([begin], branch)
+            is_prepared = await self.finish_prepare([begin], branch)
+        if not is_prepared:
+            self._end(branch)
+        return is_prepared
+
+    def _end(self, branch: XaTransactionId) -> None:
+        self._consumer.acknowledge(self._in_branches.pop(branch, 0))
 
     async def dead_letter(self, cause: str) -> None:
         """Send a poison acknowledgement: the broker applies the dead letter strategy."""
-        assert self._consumer is not None, "a dead letter was received before"
         self._consumer.core.poison_last(cause)
+        self._consumer.acknowledge(self._taken)
+        self._taken = 0
         self._connection.shared.write_soon()
+
+    async def commit(self, branch: XaTransactionId) -> None:
+        """Commit a prepared branch."""
+        await super().commit(branch)
+        self._end(branch)
+
+    async def roll_back(self, branch: XaTransactionId) -> None:
+        """Roll back a prepared branch."""
+        await super().roll_back(branch)
+        self._end(branch)
+
+    async def close(self) -> None:
+        """Close the connection; the broker rolls back unprepared branches."""
+        await self._consumer.stop_opening()
+        await super().close()
 
 
 class OpenWireXaTarget(OpenWireBranches):
