@@ -36,6 +36,8 @@ class StompConnection:
 
     def __init__(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.inbox: Final[Inbox[Frame]] = Inbox()
+        self.keeps_all = True  # messages beyond `MAX_OCTETS`, too
+        self.is_full = False  # no further message is kept: it stays at the broker
         self.is_rabbit = False
         self._place: Final[Place] = place
         self._reader: Final = reader
@@ -132,6 +134,13 @@ class StompConnection:
             if not future.cancel() and not future.cancelled():
                 future.exception()  # read here, because a failed write does not wait for the receipt
 
+    async def leave(self) -> None:
+        """Close the connection after the broker has taken all unacknowledged messages back."""
+        with contextlib.suppress(JmsError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self.request(DISCONNECT, [])
+        await self.close()
+
     async def close(self) -> None:
         """Close the connection, lost or not."""
         if not self._writer.is_closing():
@@ -172,13 +181,21 @@ class StompConnection:
 
     def _take(self, frame: Frame) -> None:
         if frame.command == MESSAGE:
-            self.inbox.put(frame, len(frame.body) + sum(len(name) + len(text) for name, text in frame.headers.items()))
+            self._keep(frame)
         elif frame.command == ERROR:
             self._fail(JmsError(f"{self._place.shown}: {_error_text(frame)}"))
         else:
             future = self._receipts.get(frame.headers.get("receipt-id", ""))
             if future is not None and not future.done():
                 future.set_result(None)
+
+    def _keep(self, frame: Frame) -> None:
+        """Keep a message, if there is room, or if it is the only one."""
+        octets = len(frame.body) + sum(len(name) + len(text) for name, text in frame.headers.items())
+        if not self.keeps_all and self.inbox.octets > 0 and self.inbox.octets + octets > MAX_OCTETS:
+            self.is_full = True
+        if not self.is_full:
+            self.inbox.put(frame, octets)
 
     async def _beat(self, agreed: str | None) -> None:
         """Send heart-beats, and watch the broker's, at the intervals of CONNECTED."""

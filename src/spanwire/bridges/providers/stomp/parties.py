@@ -8,96 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.bridges.model.definition import Source
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError, SourceWithoutReplies, TargetWithoutReplies
-from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.stomp.connection import Headers, StompConnection
-from spanwire.bridges.providers.stomp.messages import bridge_message, dead_letter_frame, send_frame
+from spanwire.bridges.providers.stomp.messages import send_frame
+from spanwire.bridges.providers.stomp.receiver import StompReceiver
 from spanwire.client.io.environment import Machine
-from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.errors import ConfigurationError, MessageFormatError
-from spanwire.protocols.stomp.bodies.transformation import JSON, TRANSFORMATION
-from spanwire.protocols.stomp.codec.frames import ABORT, ACK, BEGIN, COMMIT, SUBSCRIBE, Frame
-from spanwire.protocols.stomp.destinations import destination_text
-
-SUBSCRIPTION: Final = "bridge"  # id of a subscription without a name
-ACTIVEMQ_DEAD_LETTERS: Final = Destination(QUEUE, "ActiveMQ.DLQ")
-
-
-class StompReceiver:
-    """The subscription of a source, and the acknowledgements."""
-
-    def __init__(self, connection: StompConnection, source: Source) -> None:
-        self._connection: Final[StompConnection] = connection
-        self._source: Final[Source] = source
-        self._machine: Final = Machine()
-        self._last: Frame | None = None  # the last received message without an acknowledgement
-        self._dead_letters = 0
-
-    async def subscribe(self, credit: int, asks_for_maps: bool) -> None:
-        """Subscribe with so many messages ahead of their acknowledgement, and with maps as JSON if asked for."""
-        source, is_rabbit = self._source, self._connection.is_rabbit
-        if source.selector is not None and is_rabbit:
-            raise ConfigurationError("RabbitMQ has no selectors, so all messages would cross; remove selector")
-        headers: Headers = [
-            ("id", source.subscription or SUBSCRIPTION),
-            ("destination", destination_text(source.destination)),
-            ("ack", "client"),
-            ("prefetch-count" if is_rabbit else "activemq.prefetchSize", str(credit)),
-        ]
-        if asks_for_maps and not is_rabbit:
-            headers.append((TRANSFORMATION, JSON))
-        if source.selector is not None:
-            headers.append(("selector", source.selector))
-        if source.subscription is not None and is_rabbit:
-            headers += [("durable", "true"), ("auto-delete", "false")]
-        elif source.subscription is not None:
-            headers.append(("activemq.subscriptionName", source.subscription))
-        await self._connection.request(SUBSCRIBE, headers)
-
-    async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
-        """Wait for the first message, then take all messages at hand."""
-        frames = await self._connection.inbox.take(max_messages, max_bytes, wait_s)
-        if frames:
-            self._last = frames[-1]
-        now_ms = self._machine.now().wall_ms
-        return [bridge_message(frame, self._connection.is_rabbit, now_ms) for frame in frames]
-
-    async def acknowledge(self, transaction: str | None = None) -> None:
-        """Acknowledge all received messages; wait for the receipt without a transaction."""
-        last, self._last = self._last, None
-        if last is None:
-            return
-        headers: Headers = [("id", last.headers.get("ack", ""))]
-        if transaction is None:
-            await self._connection.request(ACK, headers)
-        else:
-            await self._connection.send(ACK, [*headers, ("transaction", transaction)])
-
-    async def dead_letter(self, cause: str) -> None:
-        """Send the last message with the cause to the dead letter queue, and acknowledge, in one transaction."""
-        assert self._last is not None, "a dead letter was received before"
-        connection, last = self._connection, self._last
-        queue = ACTIVEMQ_DEAD_LETTERS
-        if connection.is_rabbit:
-            queue = Destination(QUEUE, self._source.destination.name + SUFFIX)
-        annotations: Headers = [(CAUSE, cause_text(cause)), (ORIGIN, str(self._source.destination))]
-        if connection.is_rabbit:
-            name, receipt = connection.receipt()
-            try:
-                await connection.write([dead_letter_frame(last, queue, [*annotations, ("receipt", name)])])
-                await receipt
-            finally:
-                connection.forget([(name, receipt)])
-            await self.acknowledge()
-            return
-        self._dead_letters += 1
-        transaction = f"dead-letter-{self._dead_letters}"
-        await connection.send(BEGIN, [("transaction", transaction)])
-        await connection.write([dead_letter_frame(last, queue, [*annotations, ("transaction", transaction)])])
-        await self.acknowledge(transaction)
-        await connection.request(COMMIT, [("transaction", transaction)])
+from spanwire.model.destination import Destination
+from spanwire.model.errors import MessageFormatError
+from spanwire.protocols.stomp.codec.frames import ABORT, BEGIN, COMMIT
 
 
 class StompSender:
@@ -123,13 +42,16 @@ class StompSender:
 class StompSource(SourceWithoutReplies):
     """A subscription with a separate connection."""
 
-    def __init__(self, connection: StompConnection, receiver: StompReceiver) -> None:
-        self._connection: Final[StompConnection] = connection
+    def __init__(self, receiver: StompReceiver) -> None:
         self._receiver: Final[StompReceiver] = receiver
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive messages without an acknowledgement."""
         return await self._receiver.receive(max_messages, max_bytes, wait_s)
+
+    def is_exhausted(self) -> bool:
+        """Return True if no message comes before an acknowledgement."""
+        return self._receiver.is_exhausted()
 
     async def acknowledge(self) -> None:
         """Acknowledge all received messages, and wait for the receipt."""
@@ -141,11 +63,11 @@ class StompSource(SourceWithoutReplies):
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
-        self._connection.inbox.check()
+        self._receiver.connection.inbox.check()
 
     async def close(self) -> None:
         """Close the connection."""
-        await self._connection.close()
+        await self._receiver.close()
 
 
 class StompTarget(TargetWithoutReplies):
@@ -194,16 +116,20 @@ class StompTarget(TargetWithoutReplies):
 class StompTransaction:
     """A subscription and a producer in transactions of one connection."""
 
-    def __init__(self, connection: StompConnection, receiver: StompReceiver, destination: Destination) -> None:
-        self._connection: Final[StompConnection] = connection
+    def __init__(self, receiver: StompReceiver, destination: Destination) -> None:
+        self._connection: Final[StompConnection] = receiver.connection
         self._receiver: Final[StompReceiver] = receiver
-        self._sender: Final = StompSender(connection, destination)
+        self._sender: Final = StompSender(receiver.connection, destination)
         self._transactions = 0
         self._is_open = False
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Receive messages; the commit acknowledges the messages."""
         return await self._receiver.receive(max_messages, max_bytes, wait_s)
+
+    def is_exhausted(self) -> bool:
+        """Return True if no message comes before a commit."""
+        return self._receiver.is_exhausted()
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Send messages in the transaction."""
@@ -223,6 +149,7 @@ class StompTransaction:
         await self._receiver.acknowledge(self._header()[1])
         self._is_open = False
         await self._connection.request(COMMIT, [self._header()])
+        self._receiver.note_acknowledged()
 
     def check(self) -> None:
         """Raise `JmsError` if the connection is lost."""
@@ -230,7 +157,7 @@ class StompTransaction:
 
     async def close(self) -> None:
         """Close the connection; the broker rolls back."""
-        await self._connection.close()
+        await self._receiver.close()
 
     async def _begin(self) -> None:
         if not self._is_open:

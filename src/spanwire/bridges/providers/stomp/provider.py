@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from spanwire.bridges.model.definition import Source, Target
@@ -9,7 +10,8 @@ from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDesc
 from spanwire.bridges.ports import LocalTransaction, MessageSource, MessageTarget, RefusingProvider
 from spanwire.bridges.providers.addresses import Scheme, context_of, place_of
 from spanwire.bridges.providers.stomp.connection import StompConnection, connect
-from spanwire.bridges.providers.stomp.parties import StompReceiver, StompSource, StompTarget, StompTransaction
+from spanwire.bridges.providers.stomp.parties import StompSource, StompTarget, StompTransaction
+from spanwire.bridges.providers.stomp.receiver import StompReceiver
 from spanwire.model.errors import ConfigurationError, JmsError
 
 SCHEMES: Final = {"stomp": Scheme(61613, False), "stomp+ssl": Scheme(61614, True)}
@@ -59,8 +61,7 @@ class StompProvider(RefusingProvider):
 
     async def open_source(self, source: Source, credit: int) -> MessageSource:
         """Connect and subscribe."""
-        connection, receiver = await _subscribe(source, credit)
-        return StompSource(connection, receiver)
+        return StompSource(await _subscribe(source, credit))
 
     async def open_target(self, target: Target) -> MessageTarget:
         """Connect."""
@@ -68,13 +69,13 @@ class StompProvider(RefusingProvider):
 
     async def open_transaction(self, source: Source, target: Target, credit: int) -> LocalTransaction:
         """Connect once, and subscribe."""
-        connection, receiver = await _subscribe(source, credit)
-        if connection.is_rabbit:
-            await connection.close()
+        receiver = await _subscribe(source, credit)
+        if receiver.connection.is_rabbit:
+            await receiver.close()
             raise ConfigurationError(
                 "RabbitMQ has no transactions that survive a crash, which ONCE_AND_ONLY_ONCE needs; use DUPLICATES_OK"
             )
-        return StompTransaction(connection, receiver, target.destination)
+        return StompTransaction(receiver, target.destination)
 
 
 async def _connect(end: Source | Target) -> StompConnection:
@@ -83,17 +84,17 @@ async def _connect(end: Source | Target) -> StompConnection:
     return await connect(place, context_of(end.factory, place), client_id)
 
 
-async def _subscribe(source: Source, credit: int) -> tuple[StompConnection, StompReceiver]:
+async def _subscribe(source: Source, credit: int) -> StompReceiver:
     """Connect and subscribe, with maps as JSON if the broker can.
 
     ActiveMQ Classic without the library XStream closes the connection of a subscription that asks for JSON.
     """
     for asks_for_maps in (True, False):
         connection = await _connect(source)
-        receiver = StompReceiver(connection, source)
+        receiver = StompReceiver(connection, source, credit, partial(_connect, source))
         try:
-            await receiver.subscribe(credit, asks_for_maps)
-            return connection, receiver
+            await receiver.subscribe(asks_for_maps)
+            return receiver
         except BaseException as error:
             await connection.close()
             if not isinstance(error, JmsError) or connection.is_rabbit or not asks_for_maps:
