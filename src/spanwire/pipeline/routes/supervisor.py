@@ -21,9 +21,7 @@ from spanwire.routes.model import Patience
 
 DRAIN_POLL_S: Final = 0.25  # seconds between two polls for the end of a batch
 POLL_S: Final = 0.5  # seconds between two polls; each calls Java
-IDLE_POLL_S: Final = (
-    2.0  # seconds between two polls of quiet routes; polls were the largest part of an idle route's work
-)
+IDLE_POLL_S: Final = 5.0  # seconds between two polls of quiet routes, as long as between two publications of a status
 QUIET_POLLS: Final = 20  # polls without a batch, after which a route is quiet
 MAX_PAUSE_S: Final = 60.0  # seconds between two starts, if the pause grows
 DRAIN_S: Final = 60.0  # seconds; a stop waits for the current batch
