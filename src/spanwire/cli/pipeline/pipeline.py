@@ -164,8 +164,12 @@ def run_redrive(arguments: Sequence[str]) -> int:
     options_given = {name: value for name, value in {**values, "selector": options.selector}.items() if value}
     read_options = load(READ_OPTIONS)(options_given)
     if options.dry_run:
-        for group in cast(list[Group], load(GROUPS)(read_options)):
+        groups = cast(list[Group], load(GROUPS)(read_options))
+        for group in groups:
             sys.stdout.write(f"{group.count} to {group.destination}: {group.cause}\n")
+        if not groups:
+            which = "with this selector in" if options.selector else "in"
+            sys.stdout.write(f"no dead letters {which} {values['destination']}\n")
         return 0
     stop = threading.Event()
     stop_on_signals(stop)
