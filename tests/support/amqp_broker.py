@@ -17,7 +17,7 @@ FACTORY: Final = ConnectionFactory("amqp://broker:5672", provider="amqp")
 class AmqpBroker:
     """Answers a connection. Attributes say how, and ``received`` are the messages that have come."""
 
-    def __init__(self, product: str = "apache-activemq-artemis") -> None:
+    def __init__(self, product: str = "apache-activemq-artemis", version: str = "1") -> None:
         self.refusals: Final[dict[str, str]] = {}  # conditions by address, "" for the coordinator
         self.echoes_filters = True
         self.credit = 100
@@ -28,6 +28,7 @@ class AmqpBroker:
         self.detached: Final[list[str]] = []  # names of links that the client has detached, with its reason
         self.is_silent = False
         self._product: Final = product
+        self._version: Final = version
         self._collector: Final = Collector()
         self._connection: Final = Connection()
         self._connection.collect(self._collector)
@@ -106,7 +107,7 @@ class AmqpBroker:
     def _process(self) -> None:
         while (event := self._collector.peek()) is not None:
             if event.type == Event.CONNECTION_REMOTE_OPEN:
-                self._connection.properties = {symbol("product"): self._product, symbol("version"): "1"}
+                self._connection.properties = {symbol("product"): self._product, symbol("version"): self._version}
                 self._connection.open()
             elif event.type == Event.SESSION_REMOTE_OPEN:
                 event.session.open()

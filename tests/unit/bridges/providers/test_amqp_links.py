@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from spanwire.bridges.model.definition import Source, Target
+from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import MessageRefusedError, PartlySentError
 from spanwire.bridges.providers.amqp import sections
@@ -20,7 +20,7 @@ from tests.support.virtual_loop import VirtualLoop
 
 pytest.importorskip("proton", reason="this Python has no package proton (make amqp)")
 
-from spanwire.bridges.providers.amqp import links
+from spanwire.bridges.providers.amqp import links, parties
 from spanwire.bridges.providers.amqp.connection import AmqpConnection
 from spanwire.bridges.providers.amqp.coordinator import Coordinator
 from spanwire.bridges.providers.amqp.parties import AmqpSource, AmqpTarget, attach_sender, open_receiver
@@ -174,6 +174,44 @@ def test_an_acknowledgement_at_rabbitmq_leaves_no_link_behind() -> None:
         (message,) = await source.receive(1, 100, 1.0)
         assert message.content.neutral_body() == b"second"
         await source.close()
+
+    runs(scenario())
+
+
+@pytest.mark.parametrize(("creates", "where"), [(True, "/queue/A%2FB%25"), (False, "/queues/A%2FB%25")])
+def test_rabbitmq_4_creates_a_missing_queue_by_an_address_of_version_3(creates: bool, where: str) -> None:
+    async def scenario() -> None:
+        broker = AmqpBroker("RabbitMQ", "4.0.5")
+        await attach_sender(await broker.connect(), Destination(QUEUE, "A/B%"), creates)
+        assert [link.remote_target.address for link in broker.links.values()] == [where]
+
+    runs(scenario())
+
+
+def test_a_target_at_rabbitmq_4_that_takes_no_old_addresses_is_a_queue_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brokers: list[AmqpBroker] = []
+
+    async def connect(_: ConnectionFactory) -> AmqpConnection:
+        broker = AmqpBroker("RabbitMQ", "4.2.0")
+        broker.refusals["/queue/ORDERS"] = "amqp:not-allowed"
+        brokers.append(broker)
+        return await broker.connect()
+
+    async def scenario() -> None:
+        monkeypatch.setattr(parties, "connect", connect)
+        await parties.open_sender(FACTORY, ORDERS)
+        assert [link.remote_target.address for link in brokers[1].links.values()] == ["/queues/ORDERS"]
+
+    runs(scenario())
+
+
+def test_a_topic_of_rabbitmq_4_is_no_source() -> None:
+    async def scenario() -> None:
+        connection = await AmqpBroker("RabbitMQ", "4.0.5").connect()
+        with pytest.raises(JmsError, match=r"RabbitMQ 4\.0\.5 has no topics as sources over AMQP 1\.0; bind a queue"):
+            await open_receiver(connection, Source(FACTORY, Destination(TOPIC, "prices.*")), 10)
 
     runs(scenario())
 

@@ -12,12 +12,11 @@ from spanwire.bridges.providers.amqp.coordinator import Coordinator
 from spanwire.bridges.providers.amqp.links import Outcome, Received, ReceiverLink, SenderLink, Subscription
 from spanwire.bridges.providers.amqp.messages import Way, bridge_message, dead_letter, outgoing_message
 from spanwire.bridges.providers.amqp.peers import (
-    CREATED_QUEUE,
-    OWN_QUEUE,
     QUALIFIED,
     TOPIC_EXCHANGE,
     address,
     capability,
+    created_queue,
 )
 from spanwire.bridges.providers.amqp.sections import MAX_MESSAGE
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
@@ -96,7 +95,8 @@ class AmqpSource(SourceWithoutReplies):
         if self._coordinator is None:
             self._receiver.unacknowledged.clear()
             link.accept(messages)
-            mark = SenderLink(connection, f"/exchange/{TOPIC_EXCHANGE}/spanwire", None)
+            exchange = "exchanges" if connection.peer.has_new_addresses else "exchange"
+            mark = SenderLink(connection, f"/{exchange}/{TOPIC_EXCHANGE}/spanwire", None)
             await mark.attach()
             mark.detach()
             connection.flush()
@@ -242,7 +242,8 @@ async def open_sender(factory: ConnectionFactory, destination: Destination) -> t
     """Connect, and return the connection with an attached sender.
 
     RabbitMQ's plug-in creates a missing queue, because RabbitMQ would drop messages to a missing queue. A queue with
-    arguments exists, so the second attempt creates no queue.
+    arguments exists, so the second attempt creates no queue. RabbitMQ 4 creates one only for an address of version 3,
+    which its administrator may have switched off: the second attempt says which queue is missing.
     """
     for creates in (True, False):
         connection = await connect(factory)
@@ -250,7 +251,10 @@ async def open_sender(factory: ConnectionFactory, destination: Destination) -> t
             return connection, await attach_sender(connection, destination, creates)
         except BaseException as error:
             await connection.close()
-            if not isinstance(error, OtherQueueError) or not creates:
+            is_refused = isinstance(error, OtherQueueError) or (
+                isinstance(error, JmsError) and connection.peer.has_new_addresses
+            )
+            if not is_refused or not creates:
                 raise
     raise AssertionError("the second attempt returns or raises")
 
@@ -259,9 +263,9 @@ async def attach_sender(connection: AmqpConnection, destination: Destination, cr
     """Return an attached sender; ``creates`` lets RabbitMQ create a missing queue."""
     peer = connection.peer
     where = address(peer, destination, connection.place)
-    is_created = creates and peer.is_rabbit and where == OWN_QUEUE + destination.name
+    is_created = creates and peer.is_rabbit and destination.is_queue and not destination.name.startswith("/")
     if is_created:
-        where = CREATED_QUEUE + destination.name
+        where = created_queue(peer, destination.name)
     link = SenderLink(connection, where, capability(destination), is_durable=is_created)
     await link.attach()
     return link
@@ -278,6 +282,11 @@ async def open_receiver(connection: AmqpConnection, source: Source, credit: int)
         raise JmsError(
             f"{place.shown}: RabbitMQ keeps no subscription over AMQP 1.0; bind a durable queue to the exchange, and "
             "make it the source, without subscriptionName and clientID"
+        )
+    if peer.has_new_addresses and not destination.is_queue and not destination.name.startswith("/"):
+        raise JmsError(
+            f"{place.shown}: RabbitMQ {peer.version} has no topics as sources over AMQP 1.0; bind a queue to the exchange, "
+            "and make it the source"
         )
     wanted = Subscription(
         address(peer, destination, place), capability(destination), source.subscription, source.selector

@@ -77,6 +77,14 @@ def address(peer: Peer, destination: Destination, place: Place) -> str:
     return f"{OWN_QUEUE}{name}" if destination.is_queue else f"/exchange/{exchange}/{name}"
 
 
+def created_queue(peer: Peer, name: str) -> str:
+    """Return the address with which RabbitMQ creates a queue that is not there.
+
+    Version 4 has none among its own addresses, and takes that of version 3, in which it decodes percent signs.
+    """
+    return CREATED_QUEUE + (quote(name, safe="") if peer.has_new_addresses else name)
+
+
 def capability(destination: Destination) -> str | None:
     """Return the capability by which Artemis knows queues from topics; None for a qualified name.
 
