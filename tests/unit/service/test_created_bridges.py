@@ -118,7 +118,7 @@ def test_a_created_bridge_is_there_after_restarts_until_it_is_deleted() -> None:
 def test_a_created_bridge_is_replaced_only_on_request_and_stays_replaced() -> None:
     run = Run()
     run.creates(toml())
-    assert "there is a bridge or route 'shovel' already" in run.refuses(toml(target="C"))
+    assert "there is a bridge or route 'shovel' already, which was created; replace it" in run.refuses(toml(target="C"))
     assert run.target("shovel") == "B"
     run.creates(toml(target="C"), replace=True)
     assert run.target("shovel") == "C"
@@ -208,7 +208,7 @@ def test_a_replacement_with_a_password_in_clear_is_forgotten_as_a_whole() -> Non
 
 def test_no_other_variable_of_the_broker_is_within_reach() -> None:
     fault = Run().refuses(toml(password="{{env:OTHER}}"))
-    assert "{{env:OTHER}} has no value" in fault
+    assert "{{env:OTHER}} has no value: the broker was started without it; only variables with SPANWIRE_BRIDGE_" in fault
     assert "secret" not in fault
 
 

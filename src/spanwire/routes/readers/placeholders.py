@@ -20,6 +20,8 @@ PLACEHOLDER: Final = re.compile(r"\{\{(env:)?([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}
 class Placeholders:
     """Replaces placeholders by definitions and environment variables."""
 
+    _absent = "the environment has none"  # what is wrong with a variable that has no value
+
     def __init__(self, definitions: AnyMapping[str, str], environment: AnyMapping[str, str]) -> None:
         self._definitions: Final[AnyMapping[str, str]] = definitions
         self._environment: Final[AnyMapping[str, str]] = environment
@@ -75,6 +77,6 @@ class Placeholders:
         is_environment, name, default = match[1] is not None, match[2], match[3]
         value = (self._environment if is_environment else self._definitions).get(name, default)
         if value is None:
-            remedy = "the environment has none" if is_environment else f"give it with -D {name}=VALUE"
+            remedy = self._absent if is_environment else f"give it with -D {name}=VALUE"
             raise location.error(f"{match[0]} has no value: {remedy}")
         return str(value)

@@ -124,8 +124,13 @@ class AddedBridges:
         """
         text, file, replaces = _asked_for(arguments)
         async with self._changing:
-            definition, secrets, warnings = await asyncio.to_thread(self._read, text, file, self._taken(replaces))
-            _check_free(definition.name, self._taken(replaces))  # a file may have been deployed meanwhile
+            definition, secrets, warnings = await asyncio.to_thread(self._read, text, file, self._taken())
+            _check_free(definition.name, self._taken())  # a file may have been deployed meanwhile
+            if definition.name in self._names and not replaces:
+                raise ConfigurationError(
+                    f"there is a bridge or route {definition.name!r} already, which was created; replace it with "
+                    '--replace ("replace": true over HTTP), or rename this one'
+                )
             known = {*self._kept.values, *map(_key, self._names)}  # also kept ones that cannot be used
             if _key(definition.name) in known and not replaces:
                 raise ConfigurationError(
@@ -160,8 +165,8 @@ class AddedBridges:
         shown = [row["name"] for row in rows]
         return rows + [{"name": name, "state": "stopped"} for name in dict.fromkeys(names) if name not in shown]
 
-    def _taken(self, replaces: bool) -> list[str]:
-        return [name for name in self._process.names() if not replaces or name not in self._names]
+    def _taken(self) -> list[str]:
+        return [name for name in self._process.names() if name not in self._names]
 
     def _not_created(self, name: str) -> str:
         if name in self._process.names():
@@ -213,6 +218,8 @@ class AddedBridges:
 
 class _Recorded(Placeholders):
     """Placeholders that remember the values that come from the environment alone, and passwords in clear."""
+
+    _absent = f"the broker was started without it; only variables with {VARIABLES} at their beginning count"
 
     def __init__(self, environment: AnyMapping[str, str]) -> None:
         super().__init__({}, environment)
