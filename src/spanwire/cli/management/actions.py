@@ -224,9 +224,9 @@ def _named(word: str, values: dict[str, object]) -> Row:
 
 
 def _line(row: Row) -> str:
-    first, *others = list(row.values())
-    names = list(row)[1:]
-    words = ", ".join(f"{name.replace('_', ' ')} {_plain(value)}" for name, value in zip(names, others, strict=True))
+    first = next(iter(row.values()))
+    others = [(name, value) for name, value in list(row.items())[1:] if value is not None and value != ""]
+    words = ", ".join(f"{name.replace('_', ' ')} {_plain(value)}" for name, value in others)
     return escaped(f"{first}: {words or 'done'}") + "\n"
 
 

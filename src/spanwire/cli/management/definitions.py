@@ -15,7 +15,7 @@ from spanwire.cli.arguments import Command, Parser, placement, run_command
 from spanwire.cli.management.actions import PASSWORD_VARIABLE
 from spanwire.cli.running import ANSWER_TIMEOUT_S, control_client
 from spanwire.management.control_client import SOCKET_NAME, ControlClient, ControlError
-from spanwire.management.definitions.differences import differences
+from spanwire.management.definitions.differences import compared, differences
 from spanwire.management.definitions.document import MAX_BYTES, Document, from_rows, from_toml, is_document, to_toml
 from spanwire.management.definitions.kinds import KINDS, LEFT_OUT
 from spanwire.management.definitions.steps import Step, steps
@@ -159,7 +159,7 @@ def _diff(arguments: Sequence[str]) -> int:
     second = (
         _of_broker(control_client(options, ANSWER_S)) if options.second is None else _named(options.second, definitions)
     )
-    found = differences(first, second)
+    found = compared(first, second)
     for difference in found:
         for line in difference.lines():
             sys.stdout.write(escaped(line) + "\n")

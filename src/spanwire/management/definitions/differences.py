@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spanwire.management.definitions.document import Document
-from spanwire.management.definitions.kinds import KINDS, LEFT_OUT, LIMITS, SETTINGS, Key, Kind, Value, Values
+from spanwire.management.definitions.kinds import KINDS, LEFT_OUT, LIMITS, LOGGER, SETTINGS, Key, Kind, Value, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,12 @@ def differences(before: Document, after: Document) -> list[Difference]:
             if old is None or new is None or difference.changed:
                 found.append(difference)
     return found
+
+
+def compared(before: Document, after: Document) -> list[Difference]:
+    """Return the differences for people: without loggers where one document has none, as configurations have."""
+    has_loggers = bool(before.of(LOGGER) and after.of(LOGGER))
+    return [one for one in differences(before, after) if has_loggers or one.kind is not LOGGER]
 
 
 def public_settings(values: Values) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.management.definitions.differences import differences
+from spanwire.management.definitions.differences import compared, differences
 from spanwire.management.definitions.document import Document, from_rows
 from spanwire.management.definitions.steps import Step, steps
 from spanwire.management.definitions.xml_document import to_xml
@@ -181,6 +181,12 @@ def test_a_secret_that_somebody_filled_in_is_used_and_never_compared() -> None:
         "duplex": "true", "password": "s3cret", "excludedDestinations": ["queue://X"],
     }  # fmt: skip
     assert not differences(document({**LINK, "left_out": ["password"]}), document(filled))
+
+
+def test_loggers_of_a_broker_are_no_difference_from_a_configuration() -> None:
+    loggers = document(QUEUE, {"kind": "logger", "name": "root", "level": "debug"})
+    assert not compared(document(QUEUE), loggers)
+    assert compared(document(QUEUE, {"kind": "logger", "name": "root"}), loggers)
 
 
 def test_lines_of_a_comparison_show_both_values() -> None:
