@@ -208,7 +208,9 @@ def test_a_replacement_with_a_password_in_clear_is_forgotten_as_a_whole() -> Non
 
 def test_no_other_variable_of_the_broker_is_within_reach() -> None:
     fault = Run().refuses(toml(password="{{env:OTHER}}"))
-    assert "{{env:OTHER}} has no value: the broker was started without it; only variables with SPANWIRE_BRIDGE_" in fault
+    assert (
+        "{{env:OTHER}} has no value: the broker was started without it; only variables with SPANWIRE_BRIDGE_" in fault
+    )
     assert "secret" not in fault
 
 
