@@ -285,8 +285,8 @@ async def open_receiver(connection: AmqpConnection, source: Source, credit: int)
         )
     if peer.has_new_addresses and not destination.is_queue and not destination.name.startswith("/"):
         raise JmsError(
-            f"{place.shown}: RabbitMQ {peer.version} has no topics as sources over AMQP 1.0; bind a queue to the exchange, "
-            "and make it the source"
+            f"{place.shown}: RabbitMQ {peer.version} has no topics as sources over AMQP 1.0; bind a queue to the "
+            "exchange, and make it the source"
         )
     wanted = Subscription(
         address(peer, destination, place), capability(destination), source.subscription, source.selector
