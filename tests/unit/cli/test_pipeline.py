@@ -11,8 +11,12 @@ from spanwire.cli.main import main
 from spanwire.cli.pipeline.pipeline import trigger_of
 from spanwire.cli.pipeline.pipeline_options import moment
 from spanwire.cli.pipeline.pipeline_progress import CLEAR, Progress, event_text
-from spanwire.model.errors import ConfigurationError
+from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.pipeline.archive import commands
+from spanwire.pipeline.link.connections import check_broker
+from spanwire.pipeline.options import Login
 from spanwire.pipeline.routes.supervisor import RouteEvent
+from tests.support.ports import free_port
 
 ROUTE = """- from: {uri: "shop:queue:A", steps: [{to: "json:{{out}}"}]}\n"""
 
@@ -35,6 +39,29 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path: Path, capsys: pytest.Captur
     assert f"{file}:1: there is no endpoint scheme 'shop'; there are activemq, bean, csv, " in told.err
     assert main(["pipeline", "run", str(tmp_path / "none.yaml"), "--dry-run"]) == 1
     assert "No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["archive", "queue://A", "{}"], ["replay", "{}", "--to", "queue://B"]])
+def test_a_broker_that_is_away_is_told_before_spark_starts(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def session_on(*_: object, **__: object) -> None:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr(commands, "session_on", session_on)
+    url = f"tcp://127.0.0.1:{free_port()}"
+    assert main(["pipeline", *[word.format(tmp_path) for word in words], "--url", url]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == f"spanwire pipeline: no connection to {url}: Connection refused; is the broker started?\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_url_that_waits_for_its_broker_holds_up_no_check() -> None:
+    url = f"failover:(tcp://127.0.0.1:{free_port()})"
+    check_broker(Login(url, None, None, "id"))
+    with pytest.raises(JmsError, match="Connection refused"):
+        check_broker(Login(f"{url}?startupMaxReconnectAttempts=1", None, None, "id"))
 
 
 def test_a_command_that_nobody_knows_is_told_with_the_closest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from spanwire.pipeline.archive.replay_undo import UndoResult, undo_replay
 from spanwire.pipeline.archive.replay_watch import REPLAY, ReplayWatch
 from spanwire.pipeline.archive.selection import DestinationTotal, Selection, samples, totals
 from spanwire.pipeline.archive.shared_archive import open_archive
+from spanwire.pipeline.link.connections import check_broker
 from spanwire.pipeline.options import (
     DUPLICATE_ID,
     ONCE_AND_ONLY_ONCE,
@@ -57,7 +58,7 @@ def archive(
 
     Spark writes an archive on a disk, PyArrow one on shared storage.
     """
-    read_options(options)
+    check_broker(read_options(options).login)
     board = new_board(directory)
     board.add(RouteStatus(NAME, source=options["destination"], targets=PARQUET))
     with publishing(board, status_links([options]), stop.set, wall_ms, failure_text):
@@ -112,6 +113,7 @@ def replay(
     _check(selection)
     directory = state_directory(state)
     checked = exact_options(options)
+    check_broker(checked.login)
     with contextlib.ExitStack() as opened:
         receivers = QueueReceivers(checked.login) if follows else None
         if receivers is not None:

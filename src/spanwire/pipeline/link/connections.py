@@ -23,6 +23,19 @@ def connect(login: Login) -> blocking.Connection:
     return blocking.connect(login.url, login.user, password, login.client_id, login.tls)
 
 
+def check_broker(login: Login) -> None:
+    """Connect once, so that a wrong address or login is told before Spark starts.
+
+    A URL that waits for its brokers, such as ``failover:``, waits later.
+
+    Raises:
+        JmsError: the broker is not reached or refuses the login.
+        ConfigurationError: the URL is invalid.
+    """
+    if parse_url(login.url).reconnect.startup_max_attempts >= 0:
+        connect(replace(login, client_id=None)).close()  # the id of a subscription stays free for its receiver
+
+
 def connect_for_redelivery(login: Login, client_id: str | None) -> blocking.Connection:
     """Connect with a redelivery policy without limit, so that consumers accept every redelivered message.
 
