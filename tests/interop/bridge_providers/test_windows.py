@@ -1,0 +1,103 @@
+"""Real brokers take back what a source has no room for, in order, and deliver it again to the next consumer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
+from spanwire.bridges.model.message import BridgeMessage
+from spanwire.bridges.ports import Provider
+from spanwire.bridges.providers import window as window_module
+from spanwire.bridges.providers.openwire import source_consumer
+from spanwire.bridges.providers.openwire.provider import OpenWireProvider
+from spanwire.bridges.providers.stomp import connection as stomp_connection
+from spanwire.bridges.providers.stomp.provider import StompProvider
+from spanwire.client.protocol.response_correlator import ORDINARY, Request
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.message_view import TEXT
+from spanwire.model.secret import Secret
+from tests.support.bridge_dialogue import Content
+from tests.support.broker_process import BrokerProcess
+from tests.support.rabbitmq import RabbitProcess
+
+WAIT_S: Final = 60.0
+ROOM: Final = 64 * 1024  # for `MAX_OCTETS` here: a thousandth of the real one
+LARGE: Final = 4 * 1024
+CREDIT: Final = 150
+COUNT: Final = 200  # messages
+Q: Final = Destination(QUEUE, "WINDOWS")
+T: Final = Destination(TOPIC, "WINDOWS.TOPIC")
+
+
+@pytest.fixture(autouse=True)
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_consumer, "MAX_OCTETS", ROOM)
+    monkeypatch.setattr(stomp_connection, "MAX_OCTETS", ROOM)
+    monkeypatch.setattr(window_module, "AIM", ROOM // 2)
+
+
+def is_full(source: Any) -> bool:
+    return bool(source._receiver.connection.is_full if hasattr(source, "_receiver") else source._consumer.core.is_full)
+
+
+async def filled(source: Any) -> None:
+    """Await an answer that never comes, until messages have no room."""
+    if hasattr(source, "_receiver"):
+        source._receiver.connection.receipt()
+        waiting = None
+    else:
+        waiting = asyncio.create_task(source._connection.shared.answer(Request(0, ORDINARY, 0)))
+    while not is_full(source):
+        await asyncio.sleep(0.05)
+    if waiting is not None:
+        waiting.cancel()
+
+
+async def cross(provider: Provider, factory: ConnectionFactory, is_durable: bool) -> None:
+    own = Source(factory, T, subscription="windows", client_id="windows") if is_durable else Source(factory, Q)
+    source: Any = await provider.open_source(own, CREDIT)
+    target = await provider.open_target(Target(factory, own.destination))
+    texts = [f"{number:05}" + "x" * LARGE for number in range(COUNT)]
+    for start in range(0, COUNT, 50):
+        await target.send(
+            [BridgeMessage("ID:windows:1", TEXT, Content(text), len(text)) for text in texts[start : start + 50]]
+        )
+    await filled(source)
+    crossed: list[str] = []
+    while len(crossed) < COUNT:
+        messages = await source.receive(50, ROOM, 5.0)
+        crossed += [(message.content.neutral_body() or b"").decode() for message in messages]
+        await source.acknowledge()
+    assert crossed == texts
+    assert await source.receive(50, ROOM, 0.3) == []
+    await source.close()
+    await target.close()
+
+
+def run(provider: Provider, factory: ConnectionFactory, is_durable: bool) -> None:
+    asyncio.run(asyncio.wait_for(cross(provider, factory, is_durable), WAIT_S))
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+@pytest.mark.parametrize("protocol", ["openwire", "stomp"])
+def test_activemq_takes_messages_back_in_order(protocol: str, is_durable: bool, classic: BrokerProcess) -> None:
+    if protocol == "openwire":
+        run(OpenWireProvider(), ConnectionFactory(classic.openwire_uri()), is_durable)
+    else:
+        run(StompProvider(), ConnectionFactory(f"stomp://127.0.0.1:{classic.stomp_port}", provider="stomp"), is_durable)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_artemis_takes_messages_back_in_order(is_durable: bool, artemis: BrokerProcess) -> None:
+    """Over OpenWire alone: over STOMP Artemis bounds what it sends ahead by bytes."""
+    run(OpenWireProvider(), ConnectionFactory(artemis.openwire_uri()), is_durable)
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_rabbitmq_takes_messages_back_in_order(is_durable: bool, rabbitmq: RabbitProcess) -> None:
+    factory = ConnectionFactory(rabbitmq.stomp_url, "guest", Secret("guest"), provider="stomp")
+    run(StompProvider(), factory, is_durable)
