@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import queue
+import shlex
 import signal
 import subprocess
 import threading
@@ -21,6 +22,7 @@ from typing import IO, Final, Self
 
 END_TIMEOUT_S: Final = 30.0
 SHOWN_LINES: Final = 60  # of the log, in an error
+SHOWN_COMMAND: Final = 120  # characters of the command, in an error
 
 
 class AnnouncingProcess:
@@ -30,6 +32,7 @@ class AnnouncingProcess:
         self, command: list[str], directory: Path, log: list[str], environment: Mapping[str, str] | None = None
     ) -> None:
         """``environment`` replaces the one of this process."""
+        self._name: Final = shlex.join([Path(command[0]).name, *command[1:]])[:SHOWN_COMMAND]
         self._log: Final = log
         self._lines: Final[queue.SimpleQueue[str | None]] = queue.SimpleQueue()
         self._process: Final = subprocess.Popen(
@@ -74,7 +77,7 @@ class AnnouncingProcess:
                 line = None
             if line is None:
                 self.end(signal.SIGKILL)
-                raise RuntimeError(f"the broker {failure}:\n" + "\n".join(self._log[-SHOWN_LINES:]))
+                raise RuntimeError(f"{self._name} {failure}:\n" + "\n".join(self._log[-SHOWN_LINES:]))
             if is_there(line):
                 return
 
@@ -99,7 +102,7 @@ class AnnouncingProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise RuntimeError(f"the broker did not end within {END_TIMEOUT_S} s of {number.name}") from None
+            raise RuntimeError(f"{self._name} did not end within {END_TIMEOUT_S} s of {number.name}") from None
 
     def _read(self, stream: IO[str]) -> None:
         with stream:
