@@ -43,6 +43,17 @@ def test_the_first_octets_tell_which_protocol_a_port_has(answer: bytes, told: st
     assert str(protocol_error(ADDRESS, refusal.value)).startswith(told)
 
 
+def test_a_port_that_closes_without_a_word_may_expect_tls() -> None:
+    broker = PlayedBroker()
+    broker.opens()
+    assert str(broker.client.link_error("the broker closed it")).endswith(
+        "ended: the broker closed it before it said anything; write ssl:// before the host if the port expects TLS"
+    )
+    broker = PlayedBroker()
+    broker.lets_in()
+    assert str(broker.client.link_error("the broker closed it")).endswith("ended: the broker closed it")
+
+
 def test_octets_after_the_handshake_are_no_other_protocol() -> None:
     broker = PlayedBroker()
     broker.lets_in()

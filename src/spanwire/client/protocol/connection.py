@@ -235,10 +235,16 @@ class ClientConnection(LinkReceiver):
         return milliseconds / 1000
 
     def link_error(self, reason: str) -> JmsError:
-        """Return the error of an ended link, with the last error reported by the broker, if any."""
+        """Return the error of an ended link, with the last error reported by the broker, if any.
+
+        A port with TLS ends a link without TLS before the first frame, and may say nothing.
+        """
         last_error = self.reported.last
         cause = reason if last_error is None else str(last_error)
-        return JmsError(f"the connection to {self.failover.address.url} ended: {cause}")
+        link, address = self.correlator.link, self.failover.address
+        if last_error is None and link is not None and not link.is_negotiated and address.scheme == "tcp":
+            cause += " before it said anything; write ssl:// before the host if the port expects TLS"
+        return JmsError(f"the connection to {address.url} ended: {cause}")
 
     def fail(self, error: JmsError) -> None:
         """Close the connection: all requests and consumers get ``error``."""
