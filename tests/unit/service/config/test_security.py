@@ -248,6 +248,13 @@ def test_the_properties_and_guest_modules_of_a_login_configuration(conf: Path) -
     assert found.lets_anybody_in
 
 
+def test_a_placeholder_of_a_login_configuration_without_a_value_is_told_with_its_remedy(conf: Path) -> None:
+    path = conf / "login.config"
+    path.write_text(path.read_text("utf-8").replace("guest.name", "nobody.name"), "utf-8")
+    with pytest.raises(ConfigurationError, match=r"login\.config:\d+: the placeholder \$\{nobody\.name\} has no value"):
+        jaas(conf)
+
+
 def test_the_login_configuration_can_lie_elsewhere(conf: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "else"
     elsewhere.mkdir()

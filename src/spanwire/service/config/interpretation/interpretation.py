@@ -11,7 +11,6 @@ from spanwire import registry
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, MAX_REPEAT, SchedulerSettings
 from spanwire.documents.element import Attribute, Element
-from spanwire.documents.spelling import closest
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.interpretation.addresses.uri import connector_settings, redacted
@@ -24,7 +23,7 @@ from spanwire.service.config.interpretation.virtual import VirtualInterpreter
 from spanwire.service.config.model import BrokerConfiguration, TracingConfiguration, WebConfiguration, WebTls
 from spanwire.service.config.policies.policies import PolicyInterpreter
 from spanwire.service.config.readers.broker_uri import read_lists
-from spanwire.service.config.readers.properties import UnknownPlaceholderError, Variables, variable_of
+from spanwire.service.config.readers.properties import Variables
 from spanwire.service.config.reference import DEFAULT_BROKER_NAME
 from spanwire.service.config.security.security import SecurityInterpreter
 from spanwire.service.config.security.tls import Stores, connector_tls, read_stores
@@ -33,7 +32,7 @@ from spanwire.service.config.tables import attribute_table as words
 from spanwire.service.config.tables import bridge_attributes, broker_attributes
 from spanwire.service.config.tables.handling import COMMON, HONOURED, LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.service.config.values.decryption import Decryption
-from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings
+from spanwire.service.config.values.diagnostics import MAX_CLASS, Findings
 from spanwire.service.config.values.values import Settings
 from spanwire.service.config.web_mounts import WebMount, read_mounts
 from spanwire.service.machine.local_zone import LocalZone
@@ -398,13 +397,6 @@ def _is_empty(element: Element) -> bool:
     return not (element.attributes or element.children or element.text.strip())
 
 
-def _without_value(name: str, variables: Variables) -> str:
-    nearest = closest(name, variables.names())
-    shown = name if len(name) <= MAX_WORD else name[:MAX_WORD] + "…"
-    remedy = f"give one with -D {shown}=VALUE, or as {variable_of(shown)} in the environment"
-    return f"the placeholder ${{{shown}}} has no value; {f'did you mean {nearest}?' if nearest else remedy}"
-
-
 def replace_placeholders(element: Element, variables: Variables, findings: Findings) -> None:
     """Replace the placeholders of every setting; report placeholders without a value."""
     pending = [element]
@@ -420,7 +412,5 @@ def replace_placeholders(element: Element, variables: Variables, findings: Findi
                 continue
             try:
                 setting.value = variables.replace(setting.value)
-            except UnknownPlaceholderError as error:
-                findings.error(setting.line, f"{word}: {_without_value(str(error), variables)}")
             except ConfigurationError as error:
                 findings.error(setting.line, f"{word}: {error}")

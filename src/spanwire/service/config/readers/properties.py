@@ -16,8 +16,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from spanwire.documents.spelling import closest
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.values.decryption import Decryption
+from spanwire.service.config.values.diagnostics import MAX_WORD
 
 MAX_EXPANSIONS: Final = 200  # replacements within one value; ends properties that name each other
 MAX_VALUE: Final = 64 * 1024  # characters of one value after replacement; bounds the memory
@@ -33,7 +35,7 @@ def variable_of(name: str) -> str:
 
 
 class UnknownPlaceholderError(ConfigurationError):
-    """A placeholder has no value; the text is the name of the placeholder."""
+    """A placeholder has no value."""
 
 
 class Variables:
@@ -91,7 +93,12 @@ class Variables:
             return self._decryption.plain(value)
         if colon:
             return default
-        raise UnknownPlaceholderError(name)
+        nearest = closest(name, self.names())
+        shown = name if len(name) <= MAX_WORD else name[:MAX_WORD] + "…"
+        remedy = f"give one with -D {shown}=VALUE, or as {variable_of(shown)} in the environment"
+        raise UnknownPlaceholderError(
+            f"the placeholder ${{{shown}}} has no value; {f'did you mean {nearest}?' if nearest else remedy}"
+        )
 
 
 def read_properties(text: str) -> dict[str, str]:
