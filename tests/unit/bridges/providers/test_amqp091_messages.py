@@ -205,6 +205,8 @@ def test_a_dead_letter_fits_into_a_frame_without_its_cause() -> None:
     [
         ({"subscription": "s"}, "is a queue; remove subscriptionName"),
         ({"client_id": "c"}, "has no client ids"),
+        ({"destination": Destination(QUEUE, "aufträge")}, "'aufträge' has others; use the provider amqp"),
+        ({"factory": ConnectionFactory("amqp://host?exchange=50%25", provider="amqp091")}, "'50%' has others"),
         ({"factory": ConnectionFactory("amqp://host?exchange=", provider="amqp091")}, "exchange is empty"),
         ({"factory": ConnectionFactory("tcp://host", provider="amqp091")}, "write amqp://host:port"),
     ],

@@ -178,11 +178,18 @@ def test_an_acknowledgement_at_rabbitmq_leaves_no_link_behind() -> None:
     runs(scenario())
 
 
-@pytest.mark.parametrize(("creates", "where"), [(True, "/queue/A%2FB%25"), (False, "/queues/A%2FB%25")])
-def test_rabbitmq_4_creates_a_missing_queue_by_an_address_of_version_3(creates: bool, where: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "creates", "where"),
+    [
+        ("A/B %20", True, "/queue/A%2FB %20"),  # it decodes the slash alone there
+        ("A/B %20", False, "/queues/A%2FB%20%2520"),
+        ("A%2FB", True, "/queues/A%252FB"),
+    ],
+)
+def test_rabbitmq_4_creates_a_missing_queue_by_an_address_of_version_3(name: str, creates: bool, where: str) -> None:
     async def scenario() -> None:
         broker = AmqpBroker("RabbitMQ", "4.0.5")
-        await attach_sender(await broker.connect(), Destination(QUEUE, "A/B%"), creates)
+        await attach_sender(await broker.connect(), Destination(QUEUE, name), creates)
         assert [link.remote_target.address for link in broker.links.values()] == [where]
 
     runs(scenario())

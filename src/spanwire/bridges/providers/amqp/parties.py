@@ -263,10 +263,10 @@ async def attach_sender(connection: AmqpConnection, destination: Destination, cr
     """Return an attached sender; ``creates`` lets RabbitMQ create a missing queue."""
     peer = connection.peer
     where = address(peer, destination, connection.place)
-    is_created = creates and peer.is_rabbit and destination.is_queue and not destination.name.startswith("/")
-    if is_created:
-        where = created_queue(peer, destination.name)
-    link = SenderLink(connection, where, capability(destination), is_durable=is_created)
+    created = None
+    if creates and peer.is_rabbit and destination.is_queue and not destination.name.startswith("/"):
+        created = created_queue(peer, destination.name)
+    link = SenderLink(connection, created or where, capability(destination), is_durable=created is not None)
     await link.attach()
     return link
 

@@ -14,6 +14,7 @@ EXCHANGE: Final = "exchange"
 TOPIC_EXCHANGE: Final = "amq.topic"  # exists in every virtual host of RabbitMQ
 QUALIFIED: Final = "::"  # between address and queue in Artemis' fully qualified queue names
 OWN_QUEUE: Final = "/amq/queue/"  # prefix of a queue of RabbitMQ that is there
+SLASH: Final = "%2F"
 CREATED_QUEUE: Final = "/queue/"  # prefix of a queue that the plug-in creates if it is not there
 PREFIXES: Final = {
     "queue://": QUEUE,
@@ -77,12 +78,14 @@ def address(peer: Peer, destination: Destination, place: Place) -> str:
     return f"{OWN_QUEUE}{name}" if destination.is_queue else f"/exchange/{exchange}/{name}"
 
 
-def created_queue(peer: Peer, name: str) -> str:
-    """Return the address with which RabbitMQ creates a queue that is not there.
+def created_queue(peer: Peer, name: str) -> str | None:
+    """Return the address with which RabbitMQ creates a queue that is not there; None for a name that it cannot have.
 
-    Version 4 has none among its own addresses, and takes that of version 3, in which it decodes percent signs.
+    Version 4 has no such address of its own, and takes that of version 3, in which it decodes the slash alone.
     """
-    return CREATED_QUEUE + (quote(name, safe="") if peer.has_new_addresses else name)
+    if not peer.has_new_addresses:
+        return CREATED_QUEUE + name
+    return None if SLASH in name else CREATED_QUEUE + name.replace("/", SLASH)
 
 
 def capability(destination: Destination) -> str | None:

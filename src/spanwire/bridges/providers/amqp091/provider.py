@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.bridges.model.definition import Source, Target
+from pamqp.constants import DOMAIN_REGEX
+
+from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.provider_description import MAX_CREDIT, ProviderDescription
 from spanwire.bridges.ports import MessageSource, MessageTarget, RefusingProvider
-from spanwire.bridges.providers.amqp091.connecting import address_of, close, connect, translated
+from spanwire.bridges.providers.amqp091.connecting import EXCHANGE, address_of, close, connect, translated
 from spanwire.bridges.providers.amqp091.parties import AmqpSource, AmqpTarget
+from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 
 DESCRIPTION: Final = ProviderDescription(
@@ -37,7 +40,7 @@ class Amqp091Provider(RefusingProvider):
         return DESCRIPTION
 
     def check_source(self, source: Source) -> None:
-        """Raise `ConfigurationError` for a wrong URL, or an invalid durable subscription."""
+        """Raise `ConfigurationError` for a wrong URL or name, or an invalid durable subscription."""
         address_of(source.factory)
         if source.subscription is not None and source.destination.is_queue:
             raise ConfigurationError(
@@ -47,10 +50,12 @@ class Amqp091Provider(RefusingProvider):
             raise ConfigurationError(
                 "AMQP 0-9-1 has no client ids; remove clientID, and subscriptionName alone names a durable queue"
             )
+        _check_names(source.factory, source.destination, source.subscription)
 
     def check_target(self, target: Target) -> None:
-        """Raise `ConfigurationError` for a wrong URL."""
+        """Raise `ConfigurationError` for a wrong URL, or a name that the library cannot send."""
         address_of(target.factory)
+        _check_names(target.factory, target.destination, None)
 
     async def open_source(self, source: Source, credit: int) -> MessageSource:
         """Connect and consume."""
@@ -77,3 +82,14 @@ class Amqp091Provider(RefusingProvider):
             await close(connection)
             raise
         return opened
+
+
+def _check_names(factory: ConnectionFactory, destination: Destination, subscription: str | None) -> None:
+    """Raise `ConfigurationError` for a queue or exchange whose name the library refuses to send."""
+    exchange = address_of(factory).options.get(EXCHANGE)
+    for name in (destination.name if destination.is_queue else None, subscription, exchange):
+        if name is not None and DOMAIN_REGEX["queue-name"].fullmatch(name) is None:
+            raise ConfigurationError(
+                f"the library of amqp091 sends names of queues and exchanges with A to Z, digits, spaces and -_.:@#,/+ "
+                f"alone, and {name[:100]!r} has others; use the provider amqp"
+            )
