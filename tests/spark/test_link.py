@@ -43,6 +43,42 @@ def test_what_is_not_acknowledged_goes_back(url: str) -> None:
     assert [message.properties["n"] for message in take_all(url, "BACK")] == [5, 6, 7, 8, 9]
 
 
+def has_messages(url: str, destination: str, **given: str) -> bool:
+    source = consume(read_options({"url": url, "destination": destination, **given}))
+    try:
+        return source.has_messages()
+    finally:
+        source.close()
+
+
+def test_a_queue_with_messages_is_told_from_an_empty_one(url: str) -> None:
+    assert not has_messages(url, "SHOWN")
+    send(url, "SHOWN", numbered(3))
+    assert has_messages(url, "SHOWN")
+    assert has_messages(url, "SHOWN", selector="n = 2") and not has_messages(url, "SHOWN", selector="n = 3")
+    source = consume(read_options({"url": url, "destination": "SHOWN"}))
+    receive(source, 1)
+    assert has_messages(url, "SHOWN"), "messages in flight to another consumer may come back"
+    receive(source, 2)
+    source.acknowledge()
+    source.close()
+    assert not has_messages(url, "SHOWN")
+    assert not has_messages(url, "topic://SHOWN", subscriptionDurable="false")
+
+
+@pytest.mark.parametrize("destination", ["PATTERN.>", "PATTERN.A,PATTERN.B"])
+@pytest.mark.parametrize(
+    ("kind", "is_shown"), [("spanwire", False), pytest.param("classic", True, marks=pytest.mark.long)]
+)
+def test_several_queues_are_shown_by_some_brokers_alone(
+    kind: str, is_shown: bool, destination: str, request: pytest.FixtureRequest
+) -> None:
+    broker: BrokerProcess = request.getfixturevalue(kind)
+    send(broker.openwire_uri(), "PATTERN.B", numbered(1))
+    assert has_messages(broker.openwire_uri(), destination) == is_shown
+    take_all(broker.openwire_uri(), "PATTERN.B")
+
+
 @pytest.mark.parametrize("kind", ["spanwire", pytest.param("classic", marks=pytest.mark.long)])
 def test_what_is_acknowledged_does_not_come_again_from_a_broker_killed_behind_its_answer(
     kind: str, tmp_path: Path
@@ -72,6 +108,7 @@ def test_a_broker_killed_before_the_acknowledgement_makes_no_double(scheme: str,
                 self._source = consume(options)
                 self.receive = self._source.receive
                 self.is_connected = self._source.is_connected
+                self.has_messages = self._source.has_messages
                 self.close = self._source.close
 
             def acknowledge(self) -> None:

@@ -85,6 +85,7 @@ class FakeQueue:
         self.fails_to_acknowledge = 0
         self.fails_after: int | None = None
         self.is_away = False
+        self.dispatch_s = 0.0  # until a new consumer gets messages
 
     def connect(self) -> FakeQueue:
         """A new connection: what the last one did not acknowledge comes again, first and flagged."""
@@ -95,7 +96,7 @@ class FakeQueue:
         if self.fails_after is not None and len(self.unacknowledged) >= self.fails_after:
             self.fails_after = None
             raise JmsError("the connection broke")
-        if self.is_away:
+        if self.is_away or timeout_s < self.dispatch_s:
             return []
         taken, self.waiting = self.waiting[:max_count], self.waiting[max_count:]
         self.unacknowledged += taken
@@ -110,6 +111,9 @@ class FakeQueue:
 
     def is_connected(self) -> bool:
         return not self.is_away
+
+    def has_messages(self) -> bool:
+        return bool(self.waiting)
 
     def close(self) -> None:
         self.waiting = [message.again() for message in self.unacknowledged] + self.waiting

@@ -127,6 +127,9 @@ class StepConsumer:
     def is_connected(self) -> bool:
         return True
 
+    def has_messages(self) -> bool:
+        return bool(self._broker.waiting)
+
     def close(self) -> None:
         self._broker.waiting[:0] = [message.again() for message in self._unacknowledged]
         self._unacknowledged.clear()

@@ -190,6 +190,9 @@ class FaultySource(MessageSource):
     def is_connected(self) -> bool:
         return self._inner.is_connected()
 
+    def has_messages(self) -> bool:
+        return self._inner.has_messages()
+
     def close(self) -> None:
         self._inner.close()
 

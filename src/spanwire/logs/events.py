@@ -280,6 +280,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "segment %d is staged but not acknowledged: %s": "pipeline-segment-unacknowledged",
         "segment %d: the broker has not redelivered its messages; their ids are dropped":
             "pipeline-segment-not-redelivered",
+        "%s has messages, and none came within %g s; waiting for them": "pipeline-messages-late",
     },
     "pipeline.storage.arrow_files": {
         "%s is not %s (%s); again in %g s": "pipeline-storage-retry",

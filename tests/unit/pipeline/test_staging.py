@@ -16,7 +16,7 @@ from spanwire.model.units import MIB
 from spanwire.pipeline.arrow.segments import read_rows, row_count
 from spanwire.pipeline.link.batch_receiver import MAX_RECEIVED, BatchReceiver
 from spanwire.pipeline.options import ReadOptions, read_options
-from spanwire.pipeline.source.staging import MAX_UNSETTLED, Staging
+from spanwire.pipeline.source.staging import FIRST_WAIT_S, MAX_UNSETTLED, SHOWN_WAIT_S, Staging
 from tests.support.pipeline_messages import FakeQueue, Raw, id_of, raw
 
 
@@ -128,6 +128,28 @@ def test_a_queue_whose_broker_is_away_is_not_taken_for_empty(tmp_path: Path) -> 
     assert staging.take_last() is None
     queue.is_away = False
     assert (staging.next_segment(0, 10), queue.connections) == (1, 1)
+    staging.close()
+
+
+def test_a_broker_that_dispatches_late_is_not_taken_for_an_empty_queue(tmp_path: Path) -> None:
+    queue = FakeQueue([raw(1)])
+    queue.dispatch_s = FIRST_WAIT_S + 1.0
+    staging = opened(tmp_path, queue)
+    assert staging.next_segment(0, 10) == 1
+    staging.close()
+
+
+def test_messages_that_other_consumers_hold_are_waited_for_once_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = FakeQueue([raw(1)])
+    queue.dispatch_s = SHOWN_WAIT_S + 1.0
+    staging = opened(tmp_path, queue)
+    for _ in range(2):
+        assert staging.next_segment(0, 10) == 0
+        received = staging.take_last()
+        assert received is not None and received.is_empty
+    assert caplog.messages == ["queue://ORDERS has messages, and none came within 1 s; waiting for them"]
     staging.close()
 
 

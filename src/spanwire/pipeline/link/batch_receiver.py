@@ -45,6 +45,14 @@ class MessageSource(Protocol):
         """Return True if the broker could have sent its messages."""
         ...
 
+    def has_messages(self) -> bool:
+        """Return True if the queue has messages, which the broker may send later.
+
+        Raises:
+            JmsError: the connection is lost.
+        """
+        ...
+
     def close(self) -> None:
         """Close the consumer; unacknowledged messages return to the broker. Raises nothing."""
         ...

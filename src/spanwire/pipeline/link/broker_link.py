@@ -6,17 +6,24 @@ The other modules know only the ports `MessageSource` and `MessageSink`.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from typing import Final
 
 from spanwire.client import blocking
+from spanwire.client.addressing.consumer_options import ConsumerOptions
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.model.destination import QUEUE
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.link.batch_receiver import MessageSource
 from spanwire.pipeline.link.batch_sender import MessageSink
 from spanwire.pipeline.link.connections import connect
 from spanwire.pipeline.options import ReadOptions, WriteOptions
+
+BROWSE_S: Final = 10.0  # seconds; a broker ends its answer to a browser even for an empty queue
+
+logger = logging.getLogger(__name__)
 
 
 def consume(options: ReadOptions) -> MessageSource:
@@ -55,6 +62,7 @@ class QueueSource(MessageSource):
 
     def __init__(self, connection: blocking.Connection, options: ReadOptions) -> None:
         self._connection: Final = connection
+        self._options: Final = options
         self._epoch: int | None = None  # connection of the first unacknowledged message
         try:
             self._session: Final = connection.session(acknowledge="client")
@@ -100,6 +108,27 @@ class QueueSource(MessageSource):
     def is_connected(self) -> bool:
         """Return False while a ``failover:`` URL looks for a broker."""
         return self._connection.shared.core.is_online
+
+    def has_messages(self) -> bool:
+        """Return True if the broker shows a message to a browser, perhaps one in flight to another consumer.
+
+        Spanwire shows no pattern and no list of queues, and Artemis needs a right of its own.
+
+        Raises:
+            JmsError: the connection is lost.
+        """
+        options = self._options
+        if options.destination.kind != QUEUE:
+            return False
+        browser = ConsumerOptions(options.selector, prefetch=1, browser=True)
+        try:
+            with self._connection.session() as session:
+                return session.subscribe(options.destination, browser, BROWSE_S).receive(BROWSE_S) is not None
+        except JmsError as error:
+            if not self.is_connected():
+                raise
+            logger.info("%s: it is unknown whether the queue is empty: %s", options.destination, error)
+            return False
 
     def close(self) -> None:
         """Close the connection; unacknowledged messages return to the broker."""

@@ -29,6 +29,7 @@ from spanwire.pipeline.storage.staged_segments import NewSegment, StagedSegments
 MAX_UNSETTLED: Final = 4  # unconfirmed segments whose ids are in memory; one for each of several crashes in a row
 MAX_KNOWN_BATCHES: Final = 100  # consecutive batches of redelivered messages; new messages may follow them
 FIRST_WAIT_S: Final = 1.0  # seconds; a broker may read from its disk before it dispatches to a new consumer
+SHOWN_WAIT_S: Final = 10.0  # seconds for messages that a browser sees; other consumers may hold them for good
 MAX_DRAINED: Final = 10_000  # segments of one batch read; bounds the read of a queue that never empties
 RECENT_SEGMENTS: Final = 2  # confirmed segments whose ids stay in memory; a confirmation may be lost
 
@@ -133,15 +134,15 @@ class Staging:
         Returns:
             ``number``, or the number before without a new message.
         """
-        least_wait_s = 0.0
-        if self._source is None:
-            self._source = self._connect()
-            least_wait_s = FIRST_WAIT_S
-        source = self._source
+        is_new = self._source is None
+        source = self._connect() if self._source is None else self._source
+        self._source = source
         known = [*self._known.values(), *self._recent.values()]
         with self._directory.segment(number) as segment:
             try:
-                received = self._receiver.receive(source, max_rows, known, segment.add, least_wait_s)
+                received = self._receiver.receive(source, max_rows, known, segment.add, FIRST_WAIT_S if is_new else 0.0)
+                if is_new and received.is_empty and self._is_slow(source):
+                    received = self._receiver.receive(source, max_rows, known, segment.add, SHOWN_WAIT_S)
             except BaseException:  # the next acknowledgement must not cover the messages received so far
                 self._disconnect()
                 raise
@@ -159,6 +160,14 @@ class Staging:
         elif not received.is_empty:
             self._acknowledge(source, number, received)
         return number if received.ids else number - 1
+
+    def _is_slow(self, source: MessageSource) -> bool:
+        """Return True if the queue has messages that the broker has not sent to a new consumer yet."""
+        if not source.is_connected() or not source.has_messages():
+            return False
+        destination = self._options.destination
+        logger.warning("%s has messages, and none came within %g s; waiting for them", destination, FIRST_WAIT_S)
+        return True
 
     def _finish(self, segment: NewSegment) -> None:
         try:
