@@ -531,6 +531,7 @@ def test_a_property_whose_name_is_a_list_has_a_dead_letter() -> None:
         (ARTEMIS, Destination(TOPIC, "A.*"), "A.*"),
         (CLASSIC, Destination(TOPIC, "A"), "topic://A"),
         (RABBIT, Destination(QUEUE, "a"), "/amq/queue/a"),
+        (RABBIT, Destination(QUEUE, "a b/c%20"), "/amq/queue/a b%2Fc%20"),
         (RABBIT, Destination(QUEUE, "/queue/a"), "/queue/a"),
         (RABBIT, Destination(TOPIC, "a.b"), "/exchange/amq.topic/a.b"),
         (NEW_RABBIT, Destination(QUEUE, "a b/c"), "/queues/a%20b%2Fc"),
@@ -542,7 +543,7 @@ def test_each_broker_has_its_own_addresses(peer: Peer, destination: Destination,
 
 
 def test_the_exchange_of_the_url_has_the_topics() -> None:
-    assert address(RABBIT, Destination(TOPIC, "k"), OTHER) == "/exchange/a/b/k"
+    assert address(RABBIT, Destination(TOPIC, "k"), OTHER) == "/exchange/a%2Fb/k"
     assert address(NEW_RABBIT, Destination(TOPIC, "k"), OTHER) == "/exchanges/a%2Fb/k"
 
 
@@ -562,7 +563,7 @@ def test_artemis_is_told_queues_from_topics_but_for_qualified_names() -> None:
         ("A", TEMP_QUEUE, Destination(TEMP_QUEUE, "A")),
         ("topic://A", QUEUE, Destination(TOPIC, "A")),
         ("/queue/a", TOPIC, Destination(QUEUE, "a")),
-        ("/amq/queue/a", TOPIC, Destination(QUEUE, "a")),
+        ("/amq/queue/a%2Fb%20", TOPIC, Destination(QUEUE, "a/b%20")),
         ("/queues/a%2Fb", TOPIC, Destination(QUEUE, "a/b")),
         ("/exchange/amq.topic/k", QUEUE, Destination(TOPIC, "k")),
         ("/topic/k", QUEUE, Destination(TOPIC, "k")),

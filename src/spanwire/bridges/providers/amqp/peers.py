@@ -75,17 +75,18 @@ def address(peer: Peer, destination: Destination, place: Place) -> str:
         if destination.is_queue:
             return f"/queues/{quote(name, safe='')}"
         return f"/exchanges/{quote(exchange, safe='')}/{quote(name, safe='')}"
+    name, exchange = name.replace("/", SLASH), exchange.replace("/", SLASH)
     return f"{OWN_QUEUE}{name}" if destination.is_queue else f"/exchange/{exchange}/{name}"
 
 
 def created_queue(peer: Peer, name: str) -> str | None:
     """Return the address with which RabbitMQ creates a queue that is not there; None for a name that it cannot have.
 
-    Version 4 has no such address of its own, and takes that of version 3, in which it decodes the slash alone.
+    Version 4 has no such address of its own, and takes that of version 3. Both decode the slash alone there.
     """
-    if not peer.has_new_addresses:
-        return CREATED_QUEUE + name
-    return None if SLASH in name else CREATED_QUEUE + name.replace("/", SLASH)
+    if peer.has_new_addresses and SLASH in name:
+        return None
+    return CREATED_QUEUE + name.replace("/", SLASH)
 
 
 def capability(destination: Destination) -> str | None:
@@ -106,8 +107,7 @@ def destination_of(text: str, kind: int) -> Destination | None:
     for prefix, known in PREFIXES.items():
         if text.startswith(prefix):
             text, kind = text[len(prefix) :], known
-            if prefix.startswith(QUOTED):
-                text = unquote(text)
+            text = unquote(text) if prefix.startswith(QUOTED) else text.replace(SLASH, "/")
             break
     try:
         return parse_destination(text, kind)
