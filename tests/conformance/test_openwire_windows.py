@@ -172,6 +172,45 @@ def test_a_source_of_distributed_transactions_holds_few_bytes(broker: Broker) ->
     asyncio.run(scenario())
 
 
+def test_a_late_acknowledgement_does_not_look_like_an_empty_source(broker: Broker) -> None:
+    """A bridge that ends with its source would stop before the messages that the broker sends again."""
+
+    async def scenario() -> None:
+        send(broker, Q, COUNT)
+        source: Any = await OpenWireProvider().open_source(Source(ConnectionFactory(broker.url), Q), CREDIT)
+        await all_sent(broker, source, Q, COUNT)
+        while not source.is_exhausted():
+            await source.receive(50, ROOM, 0.1)
+        acknowledge = source.acknowledge_later()
+        assert await source.receive(50, ROOM, 0.1) == []
+        await acknowledge()
+        assert source.is_exhausted()
+        assert await source.receive(50, ROOM, WAIT_S)
+        assert not source.is_exhausted()
+        await source.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_branch_that_an_administrator_ends_keeps_no_window_closed(broker: Broker) -> None:
+    async def scenario() -> None:
+        send(broker, Q, COUNT)
+        source: Any = await OpenWireProvider().open_xa_source(Source(ConnectionFactory(broker.url), Q), CREDIT)
+        names = BranchNames("log", "bridge", "run")
+
+        async def end(batch: list[Any]) -> None:
+            branch = names.branch(names.next_transaction(), Side.SOURCE)
+            assert await source.prepare(branch)
+            await source._session.xa.commit(branch)
+            with pytest.raises(JmsError):
+                await source.commit(branch)
+
+        assert await crossed(source, COUNT, end) == list(range(COUNT))
+        await source.close()
+
+    asyncio.run(scenario())
+
+
 def test_durable_subscriptions_of_one_connection_hold_few_bytes_each(broker: Broker) -> None:
     """A bridge that waits reads on, and so the messages of the other one come, too."""
 

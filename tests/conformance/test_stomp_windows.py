@@ -103,6 +103,23 @@ def test_a_larger_window_of_stomp_opens_when_messages_become_small(broker: Broke
     asyncio.run(scenario())
 
 
+def test_a_late_message_of_the_subscription_before_is_not_kept(broker: Broker) -> None:
+    """ActiveMQ sends some after the receipt of UNSUBSCRIBE, and again to the next subscription."""
+
+    async def scenario() -> None:
+        send(broker, Q, COUNT)
+        source: Any = await StompProvider().open_source(Source(factory(broker), Q), CREDIT)
+        await all_sent(broker, source, COUNT)
+        connection = source._receiver.connection
+        late = connection.inbox._items[-1][0]
+        await crossed(source, COUNT, lambda _: source.acknowledge())
+        connection._take(late)
+        assert await source.receive(1, ROOM, 0.0) == []
+        await source.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_transaction_of_stomp_keeps_few_bytes(broker: Broker) -> None:
     async def scenario() -> None:
         send(broker, Q, COUNT)

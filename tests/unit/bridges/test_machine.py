@@ -332,6 +332,13 @@ def test_a_bridge_that_ends_when_empty_stops_after_the_last_batch() -> None:
     assert bridge.state == "stopped"
 
 
+def test_a_bridge_that_ends_when_empty_goes_on_after_a_late_acknowledgement() -> None:
+    bridge = BridgeDialogue(definition(size=10, quiet_ms=-1), ends_when_empty=True)
+    bridge.hears(Start(), Connected(), Received(text_messages(1), is_last=True), Sent(), Acknowledged())
+    assert bridge.hears(Received([], is_last=True)) == [Receive(10, MAX_BATCH_BYTES, DRAINED_S)]
+    assert bridge.hears(Received([])) == [Disconnect()]
+
+
 def test_the_status_has_the_lag_of_the_last_batch_and_the_time_of_the_state() -> None:
     bridge = BridgeDialogue(definition())
     bridge.hears(Start(), Connected(), Received(text_messages(1)))

@@ -317,7 +317,7 @@ class BridgeMachine:
             return self._receive(now)
         if self._work is not None and self._work.due_s(now) == 0.0 and self._goal is BridgeState.RUNNING:
             return self._begin_steps(now)
-        if self._ends_when_empty and not messages:
+        if self._ends_when_empty and not messages and not is_last:  # else more come after an acknowledgement
             self._goal = BridgeState.STOPPED
         return self._receive(now) if self._goal is BridgeState.RUNNING else self._disconnect()
 

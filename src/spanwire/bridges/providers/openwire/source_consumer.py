@@ -40,6 +40,7 @@ class SourceConsumer:
         self._consumer: Consumer | None = None
         self._opening: asyncio.Future[None] | None = None  # the next consumer
         self._acknowledged: Final = asyncio.Event()
+        self._is_delayed = False  # the last call has waited for acknowledgements alone
 
     @property
     def core(self) -> ClientConsumer:
@@ -59,8 +60,10 @@ class SourceConsumer:
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Wait for the first message, then take all messages at hand, without a further wait."""
+        self._is_delayed = False
         if self._is_closed() and self.core.octets == 0:
             if self._window.held and not await self._wait_for_acknowledgements(wait_s):
+                self._is_delayed = True
                 return []
             if self._opening is None:
                 self._opening = asyncio.ensure_future(self._open_next())
@@ -109,10 +112,10 @@ class SourceConsumer:
         await self.open()
 
     def is_exhausted(self) -> bool:
-        """Return True if no message comes before an acknowledgement."""
+        """Return True if no message comes before an acknowledgement, or none came for want of one that is there now."""
         if self._consumer is None or self._opening is not None:
             return False
-        return self._is_closed() and self.core.octets == 0 and self._window.held > 0
+        return self._is_closed() and self.core.octets == 0 and (self._window.held > 0 or self._is_delayed)
 
     @property
     def held(self) -> int:

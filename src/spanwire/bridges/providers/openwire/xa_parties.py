@@ -114,13 +114,17 @@ class OpenWireXaSource(OpenWireBranches):
 
     async def commit(self, branch: XaTransactionId) -> None:
         """Commit a prepared branch."""
-        await super().commit(branch)
-        self._end(branch)
+        try:
+            await super().commit(branch)
+        finally:
+            self._end(branch)  # also with a heuristic outcome, after which the bridge goes on
 
     async def roll_back(self, branch: XaTransactionId) -> None:
         """Roll back a prepared branch."""
-        await super().roll_back(branch)
-        self._end(branch)
+        try:
+            await super().roll_back(branch)
+        finally:
+            self._end(branch)
 
     async def close(self) -> None:
         """Close the connection; the broker rolls back unprepared branches."""

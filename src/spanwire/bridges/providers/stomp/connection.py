@@ -38,6 +38,7 @@ class StompConnection:
         self.inbox: Final[Inbox[Frame]] = Inbox()
         self.keeps_all = True  # messages beyond `MAX_OCTETS`, too
         self.is_full = False  # no further message is kept: it stays at the broker
+        self.subscription = ""  # id of the present one
         self.is_rabbit = False
         self._place: Final[Place] = place
         self._reader: Final = reader
@@ -190,7 +191,12 @@ class StompConnection:
                 future.set_result(None)
 
     def _keep(self, frame: Frame) -> None:
-        """Keep a message, if there is room, or if it is the only one."""
+        """Keep a message, if there is room, or if it is the only one.
+
+        ActiveMQ may send messages of an earlier subscription after the receipt of its UNSUBSCRIBE. They come again.
+        """
+        if frame.headers.get("subscription", self.subscription) != self.subscription:
+            return
         octets = len(frame.body) + sum(len(name) + len(text) for name, text in frame.headers.items())
         if not self.keeps_all and self.inbox.octets > 0 and self.inbox.octets + octets > MAX_OCTETS:
             self.is_full = True

@@ -24,7 +24,7 @@ from spanwire.protocols.stomp.bodies.transformation import JSON, TRANSFORMATION
 from spanwire.protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, SUBSCRIBE, UNSUBSCRIBE, Frame
 from spanwire.protocols.stomp.destinations import destination_text
 
-SUBSCRIPTION: Final = "bridge"  # id of a subscription without a name
+SUBSCRIPTION: Final = "bridge"  # beginning of the id of a subscription
 ACTIVEMQ_DEAD_LETTERS: Final = Destination(QUEUE, "ActiveMQ.DLQ")
 
 
@@ -49,6 +49,7 @@ class StompReceiver:
         self._window: Final = Window(credit, is_fixed=is_fixed)
         self._opening: asyncio.Future[None] | None = None  # the next subscription
         self._asks_for_maps = False
+        self._subscriptions = 0
         self._last: Frame | None = None  # the last received message without an acknowledgement
         self._dead_letters = 0
 
@@ -59,8 +60,12 @@ class StompReceiver:
             raise ConfigurationError("RabbitMQ has no selectors, so all messages would cross; remove selector")
         self._asks_for_maps = asks_for_maps
         self.connection.keeps_all = self._keeps_all
+        self._subscriptions += 1
+        self.connection.subscription = f"{SUBSCRIPTION}-{self._subscriptions}"
+        if is_rabbit and source.subscription is not None:
+            self.connection.subscription = source.subscription  # the id is its name
         headers: Headers = [
-            ("id", source.subscription or SUBSCRIPTION),
+            ("id", self.connection.subscription),
             ("destination", destination_text(source.destination)),
             ("ack", "client"),
             ("prefetch-count" if is_rabbit else "activemq.prefetchSize", str(self._window.size)),
@@ -73,6 +78,7 @@ class StompReceiver:
             headers += [("durable", "true"), ("auto-delete", "false")]
         elif source.subscription is not None:
             headers.append(("activemq.subscriptionName", source.subscription))
+        self.connection.is_full = False
         await self.connection.request(SUBSCRIBE, headers)
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
@@ -106,8 +112,7 @@ class StompReceiver:
             await self.connection.leave()
             self.connection = await self._reconnect()
         else:
-            await self.connection.request(UNSUBSCRIBE, [("id", self._source.subscription or SUBSCRIPTION)])
-            self.connection.is_full = False
+            await self.connection.request(UNSUBSCRIBE, [("id", self.connection.subscription)])
         self._window.open_next()
         await self.subscribe(self._asks_for_maps)
 
