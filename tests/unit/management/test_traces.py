@@ -67,6 +67,16 @@ def observed(number: int, broker: str = "far", step: str = "accepted") -> Row:
     }  # fmt: skip
 
 
+def test_the_seconds_that_a_trace_has_left_are_rounded_up() -> None:
+    async def scene() -> None:
+        at = Scene()
+        started = await at.traces.start({"destination": "ORDERS"})
+        at.stage.environment.advance(0.25)
+        assert (await at.traces.observations({"trace": started["trace"]}))["left_s"] == 60
+
+    asyncio.run(scene())
+
+
 def test_a_trace_is_started_read_from_row_to_row_and_ended() -> None:
     async def scene() -> None:
         at = Scene()

@@ -127,6 +127,24 @@ def test_a_drain_leaves_as_many_messages_as_it_shall_keep() -> None:
     asyncio.run(scene())
 
 
+def test_a_drain_that_keeps_some_counts_what_was_on_its_way_at_its_end() -> None:
+    async def scene() -> None:
+        office = Office()
+        drain_links = office.connectors.drain_links
+
+        async def answers(arguments: Mapping[str, object]) -> list[dict[str, object]]:
+            office.consumes()
+            office.connectors.sent = 4
+            return await drain_links(arguments)
+
+        office.connectors.drain_links = answers  # type: ignore[method-assign]
+        await office.drains.start({"uri": OTHER, "queues": ["A"], "keep": 4})
+        await turns()
+        assert (office.row()["state"], office.row()["processed"], office.row()["left"]) == ("done", 4, 0)
+
+    asyncio.run(scene())
+
+
 def test_a_drain_goes_on_after_a_crash_and_one_that_was_cancelled_does_not() -> None:
     async def before() -> Office:
         office = Office()

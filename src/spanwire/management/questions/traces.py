@@ -272,7 +272,7 @@ class Traces:
             "network": trace.everywhere,
             "complete": trace.is_complete,
             "ended": ENDED if mark is None else mark.ended,
-            "left_s": max(0, (trace.until_ms - self._clock.now().wall_ms) // 1000),
+            "left_s": max(0, -((self._clock.now().wall_ms - trace.until_ms) // 1000)),  # rounded up
             "marked": 0 if mark is None else len(mark.marked),
             "dropped": trace.dropped + (0 if mark is None else mark.observations.dropped),
         }

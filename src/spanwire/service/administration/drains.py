@@ -227,6 +227,7 @@ class Drains:
                 await self._connectors.drain_links(link)
             except ConfigurationError as fault:
                 error = error or str(fault)
+            await self._look(drain)  # what was on its way has arrived
         try:
             await self._connectors.remove_connectors(link)
         except ConfigurationError:  # somebody has removed it
@@ -238,11 +239,7 @@ class Drains:
         last, since = -1, self._broker.environment.now().monotonic
         while not drain.is_cancelled:
             looked = asyncio.get_running_loop().time()
-            drain.left = await self._pending(drain)
-            link = next((view for view in self._connectors.views() if view["name"] == drain.link), {})
-            enqueued = link.get("enqueued")
-            drain.sent = max(drain.sent, enqueued) if isinstance(enqueued, int) else drain.sent
-            drain.waits_for = str(link.get("reason") or "")
+            await self._look(drain)
             if drain.left <= drain.keep:
                 return ""
             now = self._broker.environment.now().monotonic
@@ -252,6 +249,14 @@ class Drains:
                 return self._stalled(drain)
             await asyncio.sleep(_pause(drain, asyncio.get_running_loop().time() - looked))
         return ""
+
+    async def _look(self, drain: Drain) -> None:
+        """See how many messages are left, and what the link has sent and waits for."""
+        drain.left = await self._pending(drain)
+        link = next((view for view in self._connectors.views() if view["name"] == drain.link), {})
+        enqueued = link.get("enqueued")
+        drain.sent = max(drain.sent, enqueued) if isinstance(enqueued, int) else drain.sent
+        drain.waits_for = str(link.get("reason") or "")
 
     def _stalled(self, drain: Drain) -> str:
         names = [
