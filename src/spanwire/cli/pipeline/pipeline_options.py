@@ -50,6 +50,16 @@ def spark_options(parser: Parser) -> None:
 
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """Let Ctrl-C and SIGTERM end the command after the current batch."""
+    """Let Ctrl-C and SIGTERM end the command after the current batch, and a second one at once.
+
+    The command may wait for a broker without end, with ``failover:``.
+    """
+    before = {number: signal.getsignal(number) for number in STOPPING}
+
+    def stop_once(_number: int, _frame: object) -> None:
+        stop.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
     for number in STOPPING:
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, stop_once)
