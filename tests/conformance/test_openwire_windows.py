@@ -132,6 +132,21 @@ def test_a_batch_handed_over_is_acknowledged_before_the_next_consumer(broker: Br
     asyncio.run(scenario())
 
 
+def test_a_bridge_acknowledges_what_it_has_received_whatever_the_priorities(broker: Broker) -> None:
+    async def scenario() -> None:
+        with client.connect(broker.url) as connection, connection.session() as session:
+            producer = session.create_producer(Q)
+            for number in range(COUNT):
+                producer.send(f"{number:05}" + "x" * LARGE, priority=number % 10)
+        url = f"{broker.url}?jms.messagePrioritySupported=true"
+        source: Any = await OpenWireProvider().open_source(Source(ConnectionFactory(url), Q), CREDIT)
+        await all_sent(broker, source, Q, COUNT)
+        assert await crossed(source, COUNT, lambda _: source.acknowledge()) == list(range(COUNT))
+        await source.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_local_transaction_holds_few_bytes(broker: Broker) -> None:
     async def scenario() -> None:
         send(broker, Q, COUNT)

@@ -52,7 +52,8 @@ async def close(connection: Connection) -> None:
 def bridge_url(factory: ConnectionFactory, client_id: str | None) -> BrokerUrl:
     """Return the parsed URL with the settings for a bridge.
 
-    Redeliveries have no limit, because the client would move a message to the dead letter queue without the bridge.
+    Redeliveries have no limit, because the client would move a message to the dead letter queue without the bridge. The
+    client sorts nothing by priority, because a bridge acknowledges ranges of what the broker has sent in its order.
 
     Raises:
         ConfigurationError: the URL is wrong, or stores are given for a URL without TLS.
@@ -64,6 +65,7 @@ def bridge_url(factory: ConnectionFactory, client_id: str | None) -> BrokerUrl:
     settings = replace(
         url.settings,
         redelivery=replace(url.settings.redelivery, maximum_redeliveries=NO_LIMIT),
+        message_priority=False,
         optimize_acknowledge=False,
         scheduled_acknowledge_ms=0,
         close_timeout_ms=CLOSE_TIMEOUT_MS,
