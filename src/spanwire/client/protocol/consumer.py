@@ -89,6 +89,7 @@ class ClientConsumer:
         self._buffer: Final[deque[Message]] = deque()
         self._redeliveries: Final[RedeliveryQueue] = RedeliveryQueue(settings)
         self._delivered: Final[DeliveredMessages] = DeliveredMessages(correlator, consumer_id)
+        self._delivered.is_sorted = settings.message_priority and not info.browser
         self._new_count = 0  # messages in the buffer without rolled back ones
 
     def announce(self) -> Request:
@@ -137,7 +138,7 @@ class ClientConsumer:
         message.acknowledger = self._acknowledger
         self._new_count += 1
         self._add_octets(len(raw))
-        if self._settings.message_priority:
+        if self._delivered.is_sorted:
             insert_by_priority(self._buffer, message, self._new_count)
         else:
             self._buffer.append(message)
@@ -227,13 +228,13 @@ class ClientConsumer:
         return messages
 
     def discard_delivered(self) -> None:
-        """Do not retain delivered messages, for a reader that never recovers.
+        """Do not retain delivered messages, for a reader that never recovers. They come in the order of the broker.
 
         Raises `IllegalStateError` unless the session's mode is client acknowledgement.
         """
         if self.mode != CLIENT:
             raise IllegalStateError('only a consumer of a session("client") can discard delivered messages')
-        self._delivered.is_retained = False
+        self._delivered.is_retained = self._delivered.is_sorted = False
 
     @property
     def resume_at(self) -> float:

@@ -23,6 +23,7 @@ class DeliveredMessages:
 
     def __init__(self, correlator: ResponseCorrelator, consumer_id: wire.ConsumerId) -> None:
         self.is_retained = True
+        self.is_sorted = False  # messages are delivered by priority, and a range counts in the order of the broker
         self._correlator: Final[ResponseCorrelator] = correlator
         self._consumer_id: Final[wire.ConsumerId] = consumer_id
         self._encoder: Final[AcknowledgementEncoder] = AcknowledgementEncoder(nested_octets(consumer_id))
@@ -66,7 +67,11 @@ class DeliveredMessages:
         if not self._messages:
             return
         messages = list(self._messages.values())
-        self.send(STANDARD_ACK, messages[0], messages[-1], len(messages), transaction)
+        if self.is_sorted:
+            for message in messages:
+                self.send(INDIVIDUAL_ACK, message, message, 1, transaction)
+        else:
+            self.send(STANDARD_ACK, messages[0], messages[-1], len(messages), transaction)
         if transaction == NULL:
             self.clear()
         else:
