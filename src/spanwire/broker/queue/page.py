@@ -269,12 +269,12 @@ class ScanPositions:
     __slots__ = ("_positions",)
 
     def __init__(self) -> None:
-        self._positions: list[ScanPosition] = []
+        self._positions: Final[dict[ScanPosition, None]] = {}  # a list would be searched for each reader that leaves
 
     def open(self, page_number: int, revisits: bool) -> ScanPosition:
         """Return a new position at the start of a page."""
         position = ScanPosition(page_number, revisits)
-        self._positions.append(position)
+        self._positions[position] = None
         return position
 
     def open_beside(self, position: ScanPosition) -> ScanPosition:
@@ -287,8 +287,7 @@ class ScanPositions:
 
     def close(self, position: ScanPosition) -> None:
         """Forget a position."""
-        if position in self._positions:
-            self._positions.remove(position)
+        self._positions.pop(position, None)
 
     def page_numbers(self) -> list[int]:
         """Return the distinct pages that have a position, ascending."""

@@ -172,6 +172,35 @@ def test_s45_a_consumer_of_a_queue_leaves_with_no_more_work_among_many(name: str
     assert max(many) <= GROWTH * max(few), f"{few} lines among {FEW}, {many} among {MANY}"
 
 
+def test_owners_of_groups_that_leave_together_send_the_others_back_once() -> None:
+    """Each owner's end frees a group whose second message a consumer with room has skipped."""
+    world = World()
+    stays, leaves = world.connect(), world.connect()
+    for number in range(FEW):
+        leaves.sends(consumer_of(QUEUE)(leaves, number))
+    stays.produces()
+    for number in range(2 * FEW):
+        stays.sends(message(stays, number, group_id=f"g{number % FEW}"))
+    stays.consumes(QUEUE, 2, prefetch_size=1_000)
+    stays.sends(message(stays, 2 * FEW, group_id="own"))
+    before = len([one for one in stays.received if isinstance(one, wire.MessageDispatch)])
+    returns = 0
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal returns
+        returns += event == "call" and frame.f_code.co_qualname == "QueueConsumers.start_over"
+
+    sys.settrace(count)
+    try:
+        leaves.connection.receive_eof(world.now)
+        world.settle()
+    finally:
+        sys.settrace(None)
+    taken = len([one for one in stays.received if isinstance(one, wire.MessageDispatch)]) - before
+    assert taken == 2 * FEW
+    assert returns <= 3, f"{FEW} consumers sent the others back {returns} times"
+
+
 def test_a_durable_subscriber_counts_steps_for_others_of_its_topic() -> None:
     peer = World().connect(client_id="client")
     peer.consumes(wire.ActiveMQTopic("ActiveMQ.Advisory.>"))

@@ -44,18 +44,15 @@ class SelectiveDispatch(Dispatcher):
         self.groups = MessageGroups(kind)
 
     def forget(self, consumer: QueueConsumer) -> None:
-        """Remove a consumer; other consumers may take over the consumer's groups."""
+        """Remove a consumer; other consumers may take over the consumer's groups at the next dispatch."""
         self._shared_scan.leave(consumer)
-        groups = self.groups
-        if groups is not None:
-            groups.forget(consumer)
-            if groups.freed:
-                groups.freed = False
-                self._start_over()
-                self._rescans = True
+        if self.groups is not None:
+            self.groups.forget(consumer)
 
     def _start_over(self) -> None:
         self._release_groups()
+        if self.groups is not None:
+            self.groups.freed = False
         self._consumers.start_over()
 
     def _release_groups(self) -> None:
@@ -180,9 +177,12 @@ class SelectiveDispatch(Dispatcher):
         other consumers wait for a slice of their own.
         """
         consumers = self._consumers
-        if self._group_rescan.is_pending and self.groups is not None:
-            self._rescan_groups(self.groups)
-        in_turn = consumers.in_turn(self.groups is not None)
+        groups = self.groups
+        if groups is not None and groups.freed:
+            self._start_over()  # once for all consumers that have left since the last dispatch
+        elif groups is not None and self._group_rescan.is_pending:
+            self._rescan_groups(groups)
+        in_turn = consumers.in_turn(groups is not None)
         if consumers.in_order:
             if not is_far_too and self._context.is_scheduled(self._queue):
                 return
