@@ -57,11 +57,12 @@ def test_a_broker_that_is_away_is_told_before_spark_starts(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_url_that_waits_for_its_broker_holds_up_no_check() -> None:
+@pytest.mark.parametrize("option", ["", "?startupMaxReconnectAttempts=1", "?maxReconnectAttempts=2"])
+def test_a_url_that_waits_for_its_broker_holds_up_no_check(option: str) -> None:
     url = f"failover:(tcp://127.0.0.1:{free_port()})"
-    check_broker(Login(url, None, None, "id"))
+    check_broker(Login(f"{url}{option}", None, None, "id"))
     with pytest.raises(JmsError, match="Connection refused"):
-        check_broker(Login(f"{url}?startupMaxReconnectAttempts=1", None, None, "id"))
+        check_broker(Login(f"{url}?maxReconnectAttempts=0", None, None, "id"))
 
 
 def test_a_command_that_nobody_knows_is_told_with_the_closest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,13 +26,13 @@ def connect(login: Login) -> blocking.Connection:
 def check_broker(login: Login) -> None:
     """Connect once, so that a wrong address or login is told before Spark starts.
 
-    A URL that waits for its brokers, such as ``failover:``, waits later.
+    A URL that repeats its attempts, such as ``failover:``, does so in the receiver, which a signal ends.
 
     Raises:
         JmsError: the broker is not reached or refuses the login.
         ConfigurationError: the URL is invalid.
     """
-    if parse_url(login.url).reconnect.startup_max_attempts >= 0:
+    if parse_url(login.url).reconnect.startup_max_attempts == 0:
         connect(replace(login, client_id=None)).close()  # the id of a subscription stays free for its receiver
 
 
