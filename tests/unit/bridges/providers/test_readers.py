@@ -111,6 +111,7 @@ def test_a_stomp_source_pauses_at_a_full_inbox_except_for_receipts(monkeypatch: 
         reader = asyncio.StreamReader()
         writer: Any = SimpleNamespace(transport=SimpleNamespace(abort=lambda: None))
         connection = StompConnection(PLACE, reader, writer)
+        connection.subscription = "s"
         reading = asyncio.create_task(connection._read())
         for frame in frames:
             reader.feed_data(frame)
