@@ -120,6 +120,27 @@ def test_a_late_message_of_the_subscription_before_is_not_kept(broker: Broker) -
     asyncio.run(scenario())
 
 
+def test_a_connection_is_left_after_all_messages_sent_ahead(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next connection would receive later messages first, while the broker takes these back."""
+    monkeypatch.setattr(connection_module, "CLOSE_S", 0.0)
+
+    async def scenario() -> None:
+        send(broker, Q, COUNT)
+        source: Any = await StompProvider().open_source(Source(factory(broker), Q), CREDIT)
+        connection, answered = source._receiver.connection, []
+        request = connection.request
+
+        async def answer(command: str, headers: connection_module.Headers) -> None:
+            await request(command, headers)
+            answered.append(command)
+
+        connection.request = answer
+        await connection.leave()
+        assert answered == ["DISCONNECT"]
+
+    asyncio.run(scenario())
+
+
 def test_a_transaction_of_stomp_keeps_few_bytes(broker: Broker) -> None:
     async def scenario() -> None:
         send(broker, Q, COUNT)

@@ -18,6 +18,7 @@ from spanwire.protocols.stomp.codec.frames import CONNECT, CONNECTED, DISCONNECT
 
 CONNECT_S: Final = 30.0  # seconds for connection and login
 CLOSE_S: Final = 2.0  # seconds; a broker that is silent must not hold up the next attempt
+LEAVE_S: Final = 60.0  # seconds for the receipt of a DISCONNECT, which stands behind all messages sent ahead
 BEAT_MS: Final = 10_000  # milliseconds between two heart-beats
 MAX_BEAT_MS: Final = 3_600_000  # milliseconds; a broker that beats more seldom counts as lost after a few hours
 SILENT_BEATS: Final = 2.5  # intervals without a byte after which the broker counts as lost
@@ -138,7 +139,7 @@ class StompConnection:
     async def leave(self) -> None:
         """Close the connection after the broker has taken all unacknowledged messages back."""
         with contextlib.suppress(JmsError, TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
+            async with asyncio.timeout(LEAVE_S):
                 await self.request(DISCONNECT, [])
         await self.close()
 
