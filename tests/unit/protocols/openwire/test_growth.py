@@ -144,7 +144,7 @@ def own_groups(peers: list[OpenWirePeer], count: int) -> None:
             peer.acknowledges(command.message, consumer=command.consumer_id.value)
 
 
-LEAVING: Final = [name for name in COMMANDS if "consumers" in name and "topic" not in name] + ["owners of groups"]
+LEAVING: Final = [name for name in COMMANDS if "consumers" in name and "queue" in name] + ["owners of groups"]
 
 
 @pytest.mark.parametrize("name", LEAVING)
