@@ -163,7 +163,10 @@ def stop_queries(session: SparkSession) -> None:
     """Stop the streaming queries that still run at the end of a session, with a warning.
 
     A program that forgot to wait would end without output, or with a stack of Java from a query that lost its session.
+    A session that the program has stopped itself is left alone.
     """
+    if getattr(session.sparkContext, "_jsc", None) is None:
+        return
     running = session.streams.active
     for query in running:
         query.stop()

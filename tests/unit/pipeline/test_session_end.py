@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,7 +22,8 @@ class Query:
 
 
 def session(*queries: Query) -> Any:
-    return SimpleNamespace(streams=SimpleNamespace(active=list(queries)))
+    context = SimpleNamespace(_jsc=object())
+    return SimpleNamespace(sparkContext=context, streams=SimpleNamespace(active=list(queries)))
 
 
 def test_queries_that_a_program_did_not_wait_for_are_stopped_with_a_warning() -> None:
@@ -36,3 +37,7 @@ def test_a_session_without_running_queries_ends_in_silence() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         stop_queries(session())
+
+
+def test_a_session_that_a_program_stopped_itself_is_asked_for_nothing() -> None:
+    stop_queries(cast(Any, SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))))
