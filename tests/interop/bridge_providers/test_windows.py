@@ -101,3 +101,22 @@ def test_artemis_takes_messages_back_in_order(is_durable: bool, artemis: BrokerP
 def test_rabbitmq_takes_messages_back_in_order(is_durable: bool, rabbitmq: RabbitProcess) -> None:
     factory = ConnectionFactory(rabbitmq.stomp_url, "guest", Secret("guest"), provider="stomp")
     run(StompProvider(), factory, is_durable)
+
+
+async def send_ahead(provider: Provider, factory: ConnectionFactory) -> None:
+    source = await provider.open_source(Source(factory, Q), CREDIT)
+    target = await provider.open_target(Target(factory, Q))
+    await target.send([BridgeMessage(f"ID:ahead:{n}", TEXT, Content(str(n)), 10) for n in range(CREDIT)])
+    received = 0
+    while received < CREDIT and (messages := await source.receive(CREDIT, ROOM, 5.0)):
+        received += len(messages)
+    assert received == CREDIT
+    await source.acknowledge()
+    await source.close()
+    await target.close()
+
+
+@pytest.mark.long
+def test_artemis_sends_small_messages_ahead_over_stomp(artemis: BrokerProcess) -> None:
+    factory = ConnectionFactory(f"stomp://127.0.0.1:{artemis.openwire_port}", provider="stomp")
+    asyncio.run(asyncio.wait_for(send_ahead(StompProvider(), factory), WAIT_S))

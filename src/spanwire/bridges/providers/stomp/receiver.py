@@ -16,7 +16,7 @@ from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
 from spanwire.bridges.providers.stomp.connection import Headers, StompConnection
 from spanwire.bridges.providers.stomp.messages import bridge_message, dead_letter_frame
-from spanwire.bridges.providers.window import Window
+from spanwire.bridges.providers.window import AIM, Window
 from spanwire.client.io.environment import Machine
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
@@ -70,6 +70,8 @@ class StompReceiver:
             ("ack", "client"),
             ("prefetch-count" if is_rabbit else "activemq.prefetchSize", str(self._window.size)),
         ]
+        if not is_rabbit:  # Artemis reads the header of ActiveMQ as octets, unless there is its own
+            headers.append(("consumer-window-size", str(AIM)))
         if asks_for_maps and not is_rabbit:
             headers.append((TRANSFORMATION, JSON))
         if source.selector is not None:
