@@ -569,6 +569,7 @@ def test_artemis_is_told_queues_from_topics_but_for_qualified_names() -> None:
         ("/topic/k", QUEUE, Destination(TOPIC, "k")),
         ("queue://", QUEUE, None),
         ("a\nb", QUEUE, None),
+        ("queue://A%2FB", QUEUE, Destination(QUEUE, "A%2FB")),
     ],
 )
 def test_an_address_of_a_reply_is_a_destination(text: str, kind: int, expected: Destination | None) -> None:

@@ -107,7 +107,10 @@ def destination_of(text: str, kind: int) -> Destination | None:
     for prefix, known in PREFIXES.items():
         if text.startswith(prefix):
             text, kind = text[len(prefix) :], known
-            text = unquote(text) if prefix.startswith(QUOTED) else text.replace(SLASH, "/")
+            if prefix.startswith(QUOTED):
+                text = unquote(text)
+            elif prefix.startswith("/"):  # of RabbitMQ 3; other brokers quote nothing
+                text = text.replace(SLASH, "/")
             break
     try:
         return parse_destination(text, kind)
