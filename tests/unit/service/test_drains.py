@@ -195,6 +195,22 @@ def test_a_password_is_not_kept_and_its_drain_fails_at_the_start(uri: str, setti
     asyncio.run(after(office.restarted()))
 
 
+def test_a_drain_that_cannot_look_at_its_queues_fails_and_leaves_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_: object) -> int:
+        raise RuntimeError("broken")
+
+    async def scene() -> None:
+        office = Office()
+        await office.drains.start({"uri": OTHER})
+        monkeypatch.setattr(office.drains, "_pending", broken)
+        office.stage.waits(1.0)
+        await turns()
+        assert (office.row()["state"], office.connectors.added) == ("failed", {})
+        assert office.row()["error"] == "the broker's log says why"
+
+    asyncio.run(scene())
+
+
 def test_a_drain_whose_messages_do_not_go_fails_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STALL_S", 0.0)
 

@@ -227,7 +227,8 @@ class Drains:
                 await self._connectors.drain_links(link)
             except ConfigurationError as fault:
                 error = error or str(fault)
-            await self._look(drain)  # what was on its way has arrived
+            if state != FAILED:  # perhaps because a look failed
+                await self._look(drain)  # what was on its way has arrived
         try:
             await self._connectors.remove_connectors(link)
         except ConfigurationError:  # somebody has removed it
