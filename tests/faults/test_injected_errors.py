@@ -22,10 +22,11 @@ from tests.support.total_queue import Ledger
 
 SOME: Final = [("pwritev2", 3), ("pwritev2", 40), ("fdatasync", 3), ("fsync", 3)]
 LAST: Final = {"pwritev2": 60, "fdatasync": 9, "fsync": 5}  # most writes are synced by the same call
-ALL: Final = [(call, when) for call, last in LAST.items() for when in range(2, last + 1)]
+AT_START: Final = {"pwritev2": 2, "fdatasync": 1, "fsync": 1}  # calls that a broker makes before it starts
+ALL: Final = [(call, when) for call, last in LAST.items() for when in range(AT_START[call] + 1, last + 1)]
 CASES: Final = ALL if os.environ.get("SPANWIRE_INJECTED") == "all" else SOME
 SOME_FULL: Final = [("pwritev2", 30, "ENOSPC"), ("pwritev2", 5, "EDQUOT")]
-ALL_FULL: Final = [("pwritev2", when, "ENOSPC") for when in range(2, 201, 6)] + [
+ALL_FULL: Final = [("pwritev2", when, "ENOSPC") for when in range(AT_START["pwritev2"] + 1, 201, 6)] + [
     ("pwritev2", when, "EDQUOT") for when in range(4, 13)
 ]
 FULL_CASES: Final = ALL_FULL if os.environ.get("SPANWIRE_INJECTED") == "all" else SOME_FULL
@@ -67,11 +68,21 @@ def test_a_call_that_fails_ends_the_broker_and_loses_nothing_answered(tmp_path: 
 
 
 @pytest.mark.large
-def test_a_first_sync_that_fails_keeps_the_broker_from_starting(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        ("fdatasync", "EIO", "Input/output error"),
+        ("pwritev2", "EIO", "Input/output error; look at the disk"),
+        ("pwritev2", "ENOSPC", "No space left on device; make room"),
+    ],
+)
+def test_a_last_call_of_the_start_that_fails_keeps_the_broker_from_starting(
+    tmp_path: Path, call: str, error: str, text: str
+) -> None:
     require("strace")
     broker = FragileBroker(tmp_path / "broker")
-    broker.runs_under = strace(tmp_path, "fdatasync", "1", "EIO")
-    with pytest.raises(RuntimeError, match="Input/output error"):
+    broker.runs_under = strace(tmp_path, call, str(AT_START[call]), error)
+    with pytest.raises(RuntimeError, match=text):
         broker.start()
     assert "Traceback" not in "".join(broker.log)
     broker.runs_under = ()
