@@ -145,6 +145,33 @@ def test_a_plain_route_splits_joins_and_drops_doubles_over_restarts(
     assert sorted((row["word"], row["meaning"]) for row in found) == [("a", "one"), ("b", "two")]
 
 
+COUNTED = """
+- brokers: {shop: {url: "{{url}}"}}
+- route:
+    id: counted
+    from:
+      uri: "shop:queue:COUNTED"
+      steps:
+        - deduplicate: {key: "text", watermark: "1 second"}
+        - aggregate: {window: "1 second", watermark: "1 second", columns: {n: "count(*)"}}
+        - transform: {select: {text: "n::string"}}
+        - to: "{{files}}"
+"""
+
+
+@pytest.mark.long
+def test_a_route_drops_doubles_and_then_counts_under_one_watermark(
+    spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    url = spanwire.openwire_uri()
+    file = routes(COUNTED, url=url, files=f"text:{tmp_path}/found")
+    for texts in ([*"aaaaaab"], ["c"], ["d"]):  # each run begins seconds after the one before
+        send(url, "COUNTED", [Sent(text) for text in texts])
+        run(spark, file, tmp_path / "state")
+    found = [int(row["value"]) for row in spark.read.text(str(tmp_path / "found")).collect()]
+    assert 2 <= sum(found) <= 4  # the last windows wait for later messages
+
+
 def test_a_route_that_is_told_to_stop_goes_on_where_it_was(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:

@@ -29,8 +29,10 @@ from spanwire.pipeline.watch.batch_traces import observed
 from spanwire.routes.endpoints import FILE_FORMATS
 from spanwire.routes.model import (
     BROKER,
+    Aggregate,
     CallFunction,
     Choice,
+    Deduplicate,
     Endpoint,
     Filter,
     Route,
@@ -81,8 +83,10 @@ class RouteQuery:
             if self._is_traced and self.route.source.kind == BROKER:
                 frame = observed(frame)
             on_stream, on_batch = split_steps(self.route)
+            has_watermark = False
             for step in on_stream:
-                frame = self._builder.apply(frame, step)
+                frame = self._builder.apply(frame, step, sets_watermark=not has_watermark)
+                has_watermark = has_watermark or isinstance(step, (Aggregate, Deduplicate))
         endpoint = only_endpoint(self.route, on_batch)
         with report_errors_at(self.route.location if endpoint is None else endpoint.location):
             return self._start_stream(frame, endpoint, on_batch)

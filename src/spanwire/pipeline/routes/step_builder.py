@@ -62,15 +62,17 @@ class StepBuilder:
         self._spark: Final = spark
         self._functions: Final = functions
 
-    def apply(self, frame: DataFrame, step: Step) -> DataFrame:
+    def apply(self, frame: DataFrame, step: Step, sets_watermark: bool = True) -> DataFrame:
         """Return the rows after a step without branches.
+
+        Without ``sets_watermark`` an earlier step has set the watermark of the route: Spark lets nobody set it again.
 
         Raises:
             ConfigurationError: Spark refuses the step.
         """
         location = location_of(step)
         try:
-            return self._build(frame, step)
+            return self._build(frame, step, sets_watermark)
         except (AnalysisException, ParseException) as error:
             raise location.error(f"Spark says: {first_line(error)}") from None
 
@@ -103,7 +105,9 @@ class StepBuilder:
             raise expression.location.error(f"Spark says: {first_line(error)}") from None
         return F.coalesce(column, F.lit(False))
 
-    def _build(self, frame: DataFrame, step: Step) -> DataFrame:
+    def _build(self, frame: DataFrame, step: Step, sets_watermark: bool) -> DataFrame:
+        if sets_watermark and isinstance(step, (Aggregate, Deduplicate)):
+            frame = frame.withWatermark(step.time, step.watermark)
         if isinstance(step, Filter):
             return frame.where(self.condition(frame, step.condition))
         if isinstance(step, SetHeader):
@@ -120,7 +124,7 @@ class StepBuilder:
         if isinstance(step, Aggregate):
             return aggregate(frame, step)
         if isinstance(step, Deduplicate):
-            keyed = frame.withWatermark(step.time, step.watermark).withColumn(KEY, F.expr(step.key))
+            keyed = frame.withColumn(KEY, F.expr(step.key))
             return keyed.dropDuplicatesWithinWatermark([KEY]).drop(KEY)
         assert isinstance(step, Join)
         return self._join(frame, step)
@@ -196,7 +200,7 @@ def aggregate(frame: DataFrame, step: Aggregate) -> DataFrame:
     window = F.window(step.time, step.window, step.slide) if step.slide else F.window(step.time, step.window)
     groups = [F.expr(sql).alias(name) for name, sql in step.by]
     columns = [F.expr(sql).alias(name) for name, sql in step.columns]
-    aggregated = frame.withWatermark(step.time, step.watermark).groupBy(window.alias("window"), *groups).agg(*columns)
+    aggregated = frame.groupBy(window.alias("window"), *groups).agg(*columns)
     names = [name for name, _ in [*step.by, *step.columns]]
     return aggregated.select(
         F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), *names

@@ -318,8 +318,15 @@ def _check_dead_letters(steps: list[Step]) -> None:
 
 
 def _check_state(steps: list[Step], may_keep: bool) -> None:
-    """Check that steps with state precede the first endpoint or branch."""
+    """Check that steps with state precede the first endpoint or branch, and share one watermark, as Spark demands."""
+    first: Aggregate | Deduplicate | None = None
     for step in steps:
+        if isinstance(step, (Aggregate, Deduplicate)):
+            first = first or step
+            if (step.watermark, step.time) != (first.watermark, first.time):
+                raise step.location.error(
+                    f"a route has one watermark: write {first.watermark} of {first.time} here, as in the step before"
+                )
         if isinstance(step, (Aggregate, Deduplicate)) and not may_keep:
             raise step.location.error("put aggregate and deduplicate before the first to, wireTap or branch of a route")
         if isinstance(step, (Delay, Throttle)) and not may_keep:

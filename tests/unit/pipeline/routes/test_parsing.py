@@ -104,6 +104,11 @@ def test_a_route_of_camels_yaml_is_read() -> None:
             '- from: {uri: "jms:A", steps: [{to: "jms:B"}, {deduplicate: {watermark: 1 minute}}]}',
             "put aggregate and deduplicate before the first to",
         ),
+        (
+            '- from: {uri: "jms:A", steps: [{deduplicate: {watermark: 1 minute}},'
+            ' {aggregate: {window: 1 hour, watermark: 2 minutes, columns: {n: "count(1)"}}}, {to: "jms:B"}]}',
+            "a route has one watermark: write 1 minute of JMSTimestamp here",
+        ),
         ("- jmsBridge: {source: 'jms:A'}", "jmsBridge needs target"),
         (
             "- jmsBridge: {source: 'jms:A', target: 'jms:B', qualityOfServiceMode: ONCE_AND_ONLY_ONE}",
