@@ -13,7 +13,7 @@ T = TypeVar("T")
 Fetch = Callable[[int, str], StoredSchema]
 MAX_SCHEMAS: Final = 1000  # bounds the memory of a worker; a subject has some dozens of versions
 MAX_UNUSABLE: Final = 10_000  # ids; bounds the memory that senders of invented ids take, below 10 MiB
-UNUSABLE_S: Final = 10.0  # seconds; a replica of the registry may get the schema later
+UNUSABLE_S: Final = 2.0  # seconds; a replica of the registry may get the schema later, and a batch is done again then
 
 
 class WriterSchemas(Generic[T]):
