@@ -11,6 +11,7 @@ from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.ports import Provider
 from spanwire.bridges.providers import window as window_module
+from spanwire.bridges.providers.inbox import MAX_IN_ORDER
 from spanwire.bridges.providers.openwire import source_consumer
 from spanwire.bridges.providers.openwire.provider import OpenWireProvider
 from spanwire.bridges.providers.stomp import connection as stomp_connection
@@ -36,6 +37,8 @@ T: Final = Destination(TOPIC, "WINDOWS.TOPIC")
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_consumer, "MAX_OCTETS", ROOM)
     monkeypatch.setattr(stomp_connection, "MAX_OCTETS", ROOM)
+    monkeypatch.setattr(source_consumer, "MAX_IN_ORDER", ROOM)
+    monkeypatch.setattr(stomp_connection, "MAX_IN_ORDER", ROOM)
     monkeypatch.setattr(window_module, "AIM", ROOM // 2)
 
 
@@ -101,6 +104,38 @@ def test_artemis_takes_messages_back_in_order(is_durable: bool, artemis: BrokerP
 def test_rabbitmq_takes_messages_back_in_order(is_durable: bool, rabbitmq: RabbitProcess) -> None:
     factory = ConnectionFactory(rabbitmq.stomp_url, "guest", Secret("guest"), provider="stomp")
     run(StompProvider(), factory, is_durable)
+
+
+async def cross_mixed(provider: Provider, factory: ConnectionFactory) -> None:
+    source = await provider.open_source(Source(factory, Q), CREDIT)
+    target = await provider.open_target(Target(factory, Q))
+    sizes = (100, LARGE // 2, 4 * LARGE)  # the window shrinks and grows while messages that were taken back wait
+    texts = [f"{number:05}" + "x" * sizes[number // 60 % 3] for number in range(6 * COUNT)]
+    for start in range(0, len(texts), COUNT):
+        some = texts[start : start + COUNT]
+        await target.send([BridgeMessage("ID:mixed:1", TEXT, Content(text), len(text)) for text in some])
+    crossed: list[str] = []
+    while len(crossed) < len(texts):
+        crossed += [(one.content.neutral_body() or b"").decode() for one in await source.receive(50, ROOM, 5.0)]
+        await source.acknowledge()
+    assert [text[:5] for text in crossed] == [text[:5] for text in texts]
+    await source.close()
+    await target.close()
+
+
+@pytest.mark.parametrize("protocol", ["openwire", "stomp"])
+def test_activemq_keeps_the_order_of_messages_of_mixed_sizes(
+    protocol: str, classic: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (source_consumer, stomp_connection):
+        monkeypatch.setattr(module, "MAX_IN_ORDER", MAX_IN_ORDER)
+    if protocol == "openwire":
+        asyncio.run(
+            asyncio.wait_for(cross_mixed(OpenWireProvider(), ConnectionFactory(classic.openwire_uri())), WAIT_S)
+        )
+    else:
+        factory = ConnectionFactory(f"stomp://127.0.0.1:{classic.stomp_port}", provider="stomp")
+        asyncio.run(asyncio.wait_for(cross_mixed(StompProvider(), factory), WAIT_S))
 
 
 async def send_ahead(provider: Provider, factory: ConnectionFactory) -> None:

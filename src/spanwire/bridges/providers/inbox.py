@@ -12,6 +12,8 @@ from spanwire.model.units import MIB
 MAX_OCTETS: Final = (
     64 * 1024 * 1024
 )  # octets of waiting messages at which a reader pauses; a credit alone bounds no memory
+# Octets of waiting messages of ActiveMQ Classic, which may change the order of messages that it takes back.
+MAX_IN_ORDER: Final = 8 * MAX_OCTETS
 MAX_FLOOD: Final = 16 * MAX_OCTETS  # octets of a sender that keeps to no limit; a credit of messages is below
 OVERHEAD: Final = 500  # octets of a waiting message beside its content, so that empty ones count
 

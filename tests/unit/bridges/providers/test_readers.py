@@ -127,6 +127,31 @@ def test_a_stomp_source_pauses_at_a_full_inbox_except_for_receipts(monkeypatch: 
     run(scenario)
 
 
+@pytest.mark.parametrize(("is_classic", "kept"), [(False, 1), (True, 3)])
+def test_activemq_classic_has_more_room_because_it_changes_the_order(
+    is_classic: bool, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(b"Q" * 100 + b"message-id1subscriptionsdestination/queue/Q")
+    monkeypatch.setattr(stomp_connection, "MAX_OCTETS", size)
+    monkeypatch.setattr(stomp_connection, "MAX_IN_ORDER", 3 * size)
+    frame = b"MESSAGE\nmessage-id:1\nsubscription:s\ndestination:/queue/Q\n\n" + b"Q" * 100 + b"\0"
+
+    async def scenario() -> None:
+        reader = asyncio.StreamReader()
+        writer: Any = SimpleNamespace(transport=SimpleNamespace(abort=lambda: None))
+        connection = StompConnection(PLACE, reader, writer)
+        connection.subscription, connection.keeps_all, connection.is_classic = "s", False, is_classic
+        connection.receipt()
+        reader.feed_data(4 * frame)
+        reading = asyncio.create_task(connection._read())
+        while not connection.is_full:
+            await asyncio.sleep(0)
+        assert len(connection.inbox) == kept
+        reading.cancel()
+
+    run(scenario)
+
+
 def test_a_write_to_a_silent_broker_ends_when_the_connection_counts_as_lost() -> None:
     async def scenario() -> None:
         async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

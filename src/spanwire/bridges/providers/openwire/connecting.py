@@ -17,6 +17,7 @@ from spanwire.client.aio.shared.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.model.errors import AuthenticationError, ConfigurationError, InvalidClientIdError, JmsError
+from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME
 
 CLOSE_TIMEOUT_MS: Final = 2_000  # milliseconds; a broker that is silent must not hold up the next attempt
 
@@ -41,6 +42,13 @@ def is_artemis(connection: Connection) -> bool:
     """Return True if an open connection leads to ActiveMQ Artemis: its BrokerInfo has an address without a scheme."""
     url = connection.shared.core.broker_url
     return url is not None and ":" in url and "://" not in url
+
+
+def is_classic(connection: Connection) -> bool:
+    """Return True if an open connection leads to ActiveMQ Classic: to neither Artemis nor Spanwire."""
+    link = connection.shared.core.correlator.link
+    is_spanwire = link is not None and link.wire_format.provider_name == PROVIDER_NAME
+    return not is_spanwire and not is_artemis(connection)
 
 
 async def close(connection: Connection) -> None:

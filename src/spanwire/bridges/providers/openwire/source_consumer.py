@@ -3,6 +3,7 @@
 A broker counts messages, and the answers that a bridge waits for stand behind messages already sent. So a source reads
 on, and keeps `MAX_OCTETS` of messages, or one larger message. A message without room stays unacknowledged at the
 broker. Once all kept messages are acknowledged, the consumer is closed, and the next one asks for fewer messages.
+ActiveMQ Classic may change the order of messages that it takes back twice, so it has more room, `MAX_IN_ORDER`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Final
 
 from spanwire.bridges.model.definition import Source
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.providers.inbox import MAX_FLOOD, MAX_OCTETS
+from spanwire.bridges.providers.inbox import MAX_FLOOD, MAX_IN_ORDER, MAX_OCTETS
+from spanwire.bridges.providers.openwire.connecting import is_classic
 from spanwire.bridges.providers.openwire.messages import bridge_messages
 from spanwire.bridges.providers.window import Window
 from spanwire.client.addressing.consumer_options import ConsumerOptions
@@ -50,13 +52,19 @@ class SourceConsumer:
 
     async def open(self) -> None:
         """Begin to consume."""
-        source, room = self._source, MAX_FLOOD if self._is_fixed else MAX_OCTETS
+        source = self._source
         options = ConsumerOptions(
-            source.selector, None, self._window.size, subscription_name=source.subscription, max_octets=room
+            source.selector, None, self._window.size, subscription_name=source.subscription, max_octets=self._room()
         )
         self._consumer = await self._session.subscribe(source.destination, options)
         if not self._retains:
             self.core.discard_delivered()  # the broker alone redelivers
+
+    def _room(self) -> int:
+        """Return the octets of messages that may wait."""
+        if self._is_fixed:
+            return MAX_FLOOD
+        return MAX_IN_ORDER if is_classic(self._connection) else MAX_OCTETS
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         """Wait for the first message, then take all messages at hand, without a further wait."""

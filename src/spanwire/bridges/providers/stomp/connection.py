@@ -8,7 +8,7 @@ import ssl
 from typing import Final
 
 from spanwire.bridges.providers.addresses import Place
-from spanwire.bridges.providers.inbox import MAX_OCTETS, Inbox
+from spanwire.bridges.providers.inbox import MAX_IN_ORDER, MAX_OCTETS, Inbox
 from spanwire.bridges.providers.text_headers import number
 from spanwire.client.io.environment import short_reason
 from spanwire.model.errors import AuthenticationError, JmsError
@@ -27,6 +27,7 @@ READ_BYTES: Final = 256 * 1024
 MAX_ERROR: Final = 300  # characters of a broker's error
 RABBITMQ: Final = "RabbitMQ"  # beginning of the header `server`
 ARTEMIS: Final = "ActiveMQ-Artemis"  # the same
+CLASSIC: Final = "ActiveMQ/"  # the same
 VERSION: Final = "1.2"
 
 Headers = list[tuple[str, str]]
@@ -37,10 +38,11 @@ class StompConnection:
 
     def __init__(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.inbox: Final[Inbox[Frame]] = Inbox()
-        self.keeps_all = True  # messages beyond `MAX_OCTETS`, too
+        self.keeps_all = True  # messages beyond the room, too
         self.is_full = False  # no further message is kept: it stays at the broker
         self.subscription = ""  # id of the present one
         self.is_rabbit = False
+        self.is_classic = False
         self._place: Final[Place] = place
         self._reader: Final = reader
         self._writer: Final = writer
@@ -77,6 +79,7 @@ class StompConnection:
             raise JmsError(f"{self._place.shown} does not speak STOMP {VERSION}, which the provider stomp needs")
         self.is_rabbit = connected.get("server", "").startswith(RABBITMQ)
         self.is_artemis = connected.get("server", "").startswith(ARTEMIS)
+        self.is_classic = connected.get("server", "").startswith(CLASSIC)
         for frame in frames[1:]:
             self._take(frame)
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._beat(connected.get("heart-beat")))]
@@ -199,7 +202,8 @@ class StompConnection:
         if frame.headers.get("subscription", self.subscription) != self.subscription:
             return
         octets = len(frame.body) + sum(len(name) + len(text) for name, text in frame.headers.items())
-        if not self.keeps_all and self.inbox.octets > 0 and self.inbox.octets + octets > MAX_OCTETS:
+        room = MAX_IN_ORDER if self.is_classic else MAX_OCTETS
+        if not self.keeps_all and self.inbox.octets > 0 and self.inbox.octets + octets > room:
             self.is_full = True
         if not self.is_full:
             self.inbox.put(frame, octets)

@@ -2,7 +2,8 @@
 
 A broker counts messages, and receipts stand behind messages already sent. So a connection reads on, and keeps
 `MAX_OCTETS` of messages, or one larger message. A message without room stays unacknowledged at the broker. Once all
-kept messages are acknowledged, another subscription asks for the others again, with fewer messages ahead.
+kept messages are acknowledged, another subscription asks for the others again, with fewer messages ahead. ActiveMQ
+Classic may change the order of messages that it takes back twice, so it has more room, `MAX_IN_ORDER`.
 """
 
 from __future__ import annotations
