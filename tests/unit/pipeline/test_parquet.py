@@ -10,10 +10,10 @@ def test_columns_that_differ_in_each_message_get_no_dictionary() -> None:
     assert f"{DICTIONARY}#JMSDestination" not in options
 
 
-def test_bodies_have_no_least_and_greatest_value_and_times_have_them() -> None:
+def test_bodies_have_no_least_and_greatest_value_and_ids_have_them() -> None:
     options = with_parquet_options("parquet", {})
     assert options[f"{STATISTICS}#text"] == options[f"{STATISTICS}#body.value"] == "false"
-    assert f"{STATISTICS}#JMSTimestamp" not in options
+    assert f"{STATISTICS}#JMSMessageID" not in options
 
 
 def test_another_format_and_somebodys_own_choices_stay_as_they_are() -> None:

@@ -40,7 +40,7 @@ class StompConnection:
         self.inbox: Final[Inbox[Frame]] = Inbox()
         self.keeps_all = True  # messages beyond the room, too
         self.is_full = False  # no further message is kept: it stays at the broker
-        self.subscription = ""  # id of the present one
+        self.subscription = ""  # the only one whose messages are kept; without an id those of all
         self.is_rabbit = False
         self.is_classic = False
         self._place: Final[Place] = place
@@ -199,7 +199,7 @@ class StompConnection:
 
         ActiveMQ may send messages of an earlier subscription after the receipt of its UNSUBSCRIBE. They come again.
         """
-        if frame.headers.get("subscription", self.subscription) != self.subscription:
+        if self.subscription and frame.headers.get("subscription", self.subscription) != self.subscription:
             return
         octets = len(frame.body) + sum(len(name) + len(text) for name, text in frame.headers.items())
         room = MAX_IN_ORDER if self.is_classic else MAX_OCTETS
