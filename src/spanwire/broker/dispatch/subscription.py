@@ -12,6 +12,7 @@ from spanwire.broker.dispatch.message_reference import MessageCondition, Message
 from spanwire.broker.policy.fan_out import selector_steps
 from spanwire.broker.ports import MessageConsumer, Principal
 from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError
 from spanwire.model.info import ConsumerInfo
 from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
@@ -31,6 +32,26 @@ def _pending_of(destination: Destination) -> deque[MessageReference]:
     if destination.is_queue and not destination.is_composite:
         return _NOTHING_PENDING
     return deque()
+
+
+class DepartedConsumer(MessageConsumer):
+    """The consumer of every removed subscription; nothing reaches a client."""
+
+    def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
+        """Do nothing."""
+
+    def dispatch_end(self) -> None:
+        """Do nothing."""
+
+    def close(self, reason: JmsError) -> None:
+        """Do nothing."""
+
+    def switch_to_pull(self) -> bool:
+        """Return False."""
+        return False
+
+
+_DEPARTED: Final = DepartedConsumer()
 
 
 class Attachment:
@@ -96,6 +117,13 @@ class Subscription:
     def dispatched_count(self) -> int:
         """The number of messages dispatched and not acknowledged."""
         return self.in_flight.count
+
+    def let_go(self) -> None:
+        """Forget the protocol's consumer after the removal.
+
+        The two refer to each other, and the memory of a cycle would stay until a full garbage collection.
+        """
+        self.consumer = _DEPARTED
 
     def can_take(self) -> bool:
         """Return True if one more message may be dispatched now."""

@@ -391,8 +391,8 @@ class Follower(Watching, DepartureListener, MessageFollower, StepReceiver):
         for destination in list(self._watched):
             self._leave(destination)
         for subscription, tap in self._taps.items():
-            assert subscription.consumer is tap
-            subscription.consumer = tap.inner
+            if subscription.consumer is tap:  # not of a removed subscription
+                subscription.consumer = tap.inner
         self._taps.clear()
         self._syncs.forget()
 

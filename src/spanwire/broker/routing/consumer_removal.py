@@ -154,7 +154,9 @@ class Leaving(Job):
             self._emptied += 1
 
     def _publish(self) -> None:
-        info = self._subscriptions[self._published].info
+        subscription = self._subscriptions[self._published]
+        subscription.let_go()
+        info = subscription.info
         self._published += 1
         advisories = self._advisories
         if advisories is None or info.browser:

@@ -494,5 +494,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._network_peer.leave(reason, now)
         if self._settings.cluster is not None:
             self._settings.cluster.leave(self)
-        if self._client is not None:
-            self._broker.remove_connection(self._client.state, now)
+        client = self._client
+        if client is not None:
+            self._client = None  # its state refers to the connection: the memory of a cycle would stay for long
+            self._broker.remove_connection(client.state, now)

@@ -496,5 +496,5 @@ class XmppBrokerConnection(ClientConnection, ProtocolConnection):
         self._decoder.release()
         client = self._client
         if client is not None:
-            self._client = None
+            self._client = self._session = None
             self._broker.remove_connection(client, now)
