@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -38,13 +39,13 @@ RIGHTS: Final = ("read", "write", "admin")
 Objects = list[dict[str, Any]]
 
 
-def render(*values: str) -> subprocess.CompletedProcess[str]:
+def render(*values: str, chart: Path = CHART) -> subprocess.CompletedProcess[str]:
     settings = [word for value in values for word in ("--set", value)]
     command = [
         str(HELM),
         "template",
         "orders",
-        str(CHART),
+        str(chart),
         "--namespace",
         "mq",
         "--kube-version",
@@ -99,6 +100,32 @@ def test_values_that_cannot_work_are_refused(values: tuple[str, ...], reason: st
     done = render(*values)
     assert done.returncode != 0
     assert reason in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("values", "addresses"),
+    [
+        ((), ("tcp://orders-spanwire.mq.svc:61616", "stomp://orders-spanwire.mq.svc:61613", "http://localhost:8161/")),
+        (
+            ("tls.existingSecret=orders-tls",),
+            (
+                "ssl://orders-spanwire.mq.svc:61616",
+                "stomp+ssl://orders-spanwire.mq.svc:61613",
+                "https://localhost:8161/",
+            ),
+        ),
+    ],
+)
+def test_the_notes_of_an_installation_name_the_addresses_that_it_has(
+    values: tuple[str, ...], addresses: tuple[str, ...], tmp_path: Path
+) -> None:
+    require("helm")
+    chart = shutil.copytree(CHART, tmp_path / "spanwire")
+    (chart / "templates/NOTES.txt").rename(chart / "templates/notes.yaml")  # helm prints notes for a cluster alone
+    done = render(SECRET, *values, chart=chart)
+    notes = done.stdout.partition("notes.yaml\n")[2].partition("---")[0]
+    assert re.findall(r"\S+://\S+", notes) == list(addresses), done
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -55,7 +55,8 @@ SECRET_NAME: Final = re.compile("password|passphrase|secret|token", re.IGNORECAS
 LOGIN_IN_URI: Final = re.compile(r"//[^/\s,()?]*@")  # a password may have @ in it
 OPTION_IN_URI: Final = re.compile(r"[?&][\w.]+=")
 VALUE_END: Final = re.compile(r"[&)\s]")
-NOT_AUDITED: Final = ("command", HANDLE, "password", "definition")  # arguments that never stand in the log
+# Arguments that never stand in the log: secrets, and the contents of a message that an operator sends.
+NOT_AUDITED: Final = ("command", HANDLE, "password", "definition", "body", "properties")
 
 Command = Callable[[], object]
 Operation = Callable[[Mapping[str, object]], Awaitable[object]]

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final, Protocol
 
-from spanwire.broker.security.audit_log import printable
+from spanwire.broker.security.audit_log import of_user
 from spanwire.management.handles import OPERATOR, Operator
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.transports.base import Clock
@@ -161,8 +161,8 @@ class Tasks:
         task.ended_ms, task.ends = now.wall_ms, now.monotonic + KEPT_S
         processed = task.progress.processed
         audit.info(
-            "task %s of user %s: %s %s, %d messages",
-            task.id, printable(task.user), task.operation, task.state, processed,
+            "task %s%s: %s %s, %d messages",
+            task.id, of_user(task.user), task.operation, task.state, processed,
         )  # fmt: skip
 
     def views(self) -> Iterator[View]:

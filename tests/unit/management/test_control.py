@@ -317,6 +317,24 @@ def test_s25_a_secret_behind_an_option_without_one_is_in_no_line_of_the_audit(
     assert address.replace("canary", "********") in line
 
 
+def test_s25_the_audit_shows_where_a_message_was_sent_and_not_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
+    message = {"destinations": ["queue://ORDERS"], "body": "canary", "properties": {"iban": "canary"}, "priority": 4}
+
+    async def dialogue() -> None:
+        operations = Operations()
+        operations.go.set()
+        operated(operations).handle(
+            json.dumps({"command": "slow", **message}).encode(), cast(asyncio.Transport, Client())
+        )
+        await _settle()
+
+    with caplog.at_level(logging.INFO, "spanwire.audit"):
+        asyncio.run(dialogue())
+    assert [record.message for record in caplog.records if record.name == "spanwire.audit"] == [
+        'control socket, its owner: slow {"destinations": ["queue://ORDERS"], "priority": 4} done'
+    ]
+
+
 def test_s25_a_long_argument_is_searched_for_secrets_in_linear_time() -> None:
     text = "?" + "token" * 200_000
     assert _audited({"queue": text, "uri": "tcp://a:1?x.keyStorePassword=s3cret&y=1"}) == {

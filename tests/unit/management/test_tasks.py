@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
@@ -149,3 +150,18 @@ def test_a_long_result_is_left_out() -> None:
         assert (row["state"], row["result"]) == ("done", None)
 
     played(scene)
+
+
+def test_the_audit_names_the_user_of_a_task_and_none_where_the_command_line_began_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene(tasks: Tasks, _clock: Clock) -> None:
+        for operator in ({OPERATOR: OTTO}, {}):
+            work = Work()
+            await tasks.startable("purge", work)({"as_task": True, **operator})
+            await goes_on(work, 3)
+
+    with caplog.at_level(logging.INFO, "spanwire.audit"):
+        played(scene)
+    lines = [record.message for record in caplog.records if record.name == "spanwire.audit"]
+    assert lines == ["task 1 of user otto: purge done, 3 messages", "task 2: purge done, 3 messages"]

@@ -21,7 +21,7 @@ from spanwire.broker.moves.undoing import Undoing
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import FlowControl
-from spanwire.broker.security.audit_log import printable
+from spanwire.broker.security.audit_log import of_user
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError
@@ -301,8 +301,8 @@ class Moves:
                 move.gone = max(0, undone.runs.count - brought_back - move.in_use)
         self._keep_state(move)
         audit.info(
-            "task %s of user %s: %s %s, %d messages",
-            move.id, printable(move.order.user), move.order.verb, move.state, move.processed,
+            "task %s%s: %s %s, %d messages",
+            move.id, of_user(move.order.user), move.order.verb, move.state, move.processed,
         )  # fmt: skip
 
     def _in_use(self, undone: Move) -> int:

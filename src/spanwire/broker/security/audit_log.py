@@ -68,3 +68,8 @@ def printable(text: str) -> str:
     """A peer's words on one line of bounded length."""
     shown = "".join([character if character.isprintable() else "?" for character in text[:MAX_TEXT]])
     return shown if len(text) <= MAX_TEXT else shown + "…"
+
+
+def of_user(name: str) -> str:
+    """Return the words of a line about a user's task; the command line begins tasks without a user."""
+    return f" of user {printable(name)}" if name else ""

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from spanwire.broker.broker import Broker
 from spanwire.broker.moves.kept_orders import MAX_ORDERS
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.security.audit_log import printable
+from spanwire.broker.security.audit_log import of_user, printable
 from spanwire.management.handles import OPERATOR, Operator
 from spanwire.management.tasks import CANCELLED, DONE, FAILED, RUNNING, View
 from spanwire.model.destination import QUEUE, Destination, parse_destination
@@ -282,7 +282,7 @@ class Drains:
         drain.state, drain.error, drain.waits_for = state, error, ""
         drain.ended_ms = self._broker.environment.now().wall_ms
         self._keep(drain)
-        audit.info("task %s of user %s: drain %s, %d messages left", drain.id, printable(drain.user), state, drain.left)
+        audit.info("task %s%s: drain %s, %d messages left", drain.id, of_user(drain.user), state, drain.left)
 
     def _keep(self, drain: Drain) -> None:
         self._kept.put(drain.number, drain.encoded())
