@@ -1,4 +1,4 @@
-"""A client that sorts what waits by priority acknowledges what it has delivered, and nothing else."""
+"""A client that sorts messages by priority acknowledges what it has delivered alone, and Spark sorts nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 
 from spanwire import client
 from spanwire.model.destination import QUEUE, Destination
+from spanwire.pipeline.link.connections import connect, connect_for_redelivery
+from spanwire.pipeline.options import Login
 from spanwire.testing import Broker
 
 COUNT: Final = 60  # messages
@@ -16,15 +18,19 @@ WAIT_S: Final = 30.0
 Q: Final = Destination(QUEUE, "Q")
 
 
+def send(broker: Broker) -> None:
+    with client.connect(broker.url) as connection, connection.session() as session:
+        producer = session.create_producer(Q)
+        for number in range(COUNT):
+            producer.send(str(number), priority=7 * number % 10)
+
+
 @pytest.mark.parametrize("mode", ["client", "dups_ok", "transacted"])
 def test_messages_sorted_by_priority_are_acknowledged_once_delivered(
     mode: Literal["client", "dups_ok", "transacted"],
 ) -> None:
     with Broker() as broker:
-        with client.connect(broker.url) as connection, connection.session() as session:
-            producer = session.create_producer(Q)
-            for number in range(COUNT):
-                producer.send(str(number), priority=7 * number % 10)
+        send(broker)
         url = f"{broker.url}?jms.messagePrioritySupported=true"
         taken: list[int] = []
         with client.connect(url) as connection, connection.session(mode) as session:
@@ -38,3 +44,15 @@ def test_messages_sorted_by_priority_are_acknowledged_once_delivered(
                     messages[-1].acknowledge()
         left = [int(str(message.body)) for message in broker.browse(Q, COUNT)]
         assert sorted(taken + left) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("is_redelivering", [False, True])
+def test_a_reader_of_spark_receives_in_the_order_of_the_broker(is_redelivering: bool) -> None:
+    with Broker() as broker:
+        send(broker)
+        login = Login(f"{broker.url}?jms.messagePrioritySupported=true", None, None, None)
+        opened = connect_for_redelivery(login, None) if is_redelivering else connect(login)
+        with opened as connection, connection.session("client") as session:
+            consumer = session.create_consumer(Q)
+            taken = [consumer.receive(WAIT_S) for _ in range(COUNT)]
+        assert [str(message.body) for message in taken if message is not None] == [str(one) for one in range(COUNT)]

@@ -41,6 +41,20 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path: Path, capsys: pytest.Captur
     assert "No such file" in capsys.readouterr().err
 
 
+def test_a_directory_of_functions_that_is_not_there_is_refused_by_a_dry_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, functions = tmp_path / "routes.yaml", tmp_path / "functions"
+    file.write_text(ROUTE)
+    words = ["pipeline", "run", str(file), "--dry-run", "-D", "out=/x", "--broker", "shop=tcp://h:1"]
+    assert main([*words, "--functions", str(functions)]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == f"spanwire pipeline: the directory of functions {functions}: No such file or directory\n"
+    functions.mkdir()
+    assert main([*words, "--functions", str(functions)]) == 0
+
+
 @pytest.mark.parametrize("words", [["archive", "queue://A", "{}"], ["replay", "{}", "--to", "queue://B"]])
 def test_a_broker_that_is_away_is_told_before_spark_starts(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -36,6 +36,7 @@ MAX_FILE_BYTES: Final = 2 * MIB  # bytes; the readers of route files have a smal
 SPARK: Final = "spark"  # engine of the routes that this command runs
 READ_ROUTES: Final = "spanwire.routes.readers.parsing:read_routes"
 PLACEHOLDERS: Final = "spanwire.routes.readers.placeholders:Placeholders"
+CHECK_DIRECTORY: Final = "spanwire.bridges.owned_files:check_directory"
 PLAN: Final = "spanwire.routes.plan:plan_of"
 RUN: Final = "spanwire.pipeline.routes.route_runner:run"
 ARCHIVE: Final = "spanwire.pipeline.archive.commands:archive"
@@ -95,11 +96,13 @@ def run_routes(arguments: Sequence[str]) -> int:
     file = cast(RouteFile, routes).only(SPARK)
     for warning in file.warnings:
         sys.stderr.write(f"spanwire pipeline: {warning}\n")
+    functions = Path(options.functions) if options.functions else None
+    if functions is not None:
+        load(CHECK_DIRECTORY)(functions, "the directory of functions")
     if options.dry_run:
         sys.stdout.write(str(load(PLAN)(file)))
         return 0
     state = options.state or str(options.file.with_name(options.file.name + ".state"))
-    functions = Path(options.functions) if options.functions else None
     stop = threading.Event()
     stop_on_signals(stop)
     batch_progress = progress(options.json)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from spanwire.client.addressing.address import parse_url
+from spanwire.client.addressing.address import BrokerUrl, parse_url
 from spanwire.client.blocking.browser import Browser as Browser
 from spanwire.client.blocking.connection import Connection as Connection
 from spanwire.client.blocking.consumer import Consumer as Consumer
@@ -51,9 +51,17 @@ def connect(
         ConfigurationError: The URL or an option of the URL is wrong.
         JmsError: No broker accepted the connection; `AuthenticationError` if a broker refused the login.
     """
+    return open_url(parse_url(url, user_name, password, client_id), tls)
+
+
+def open_url(url: BrokerUrl, tls: ClientTlsSettings | None = None) -> Connection:
+    """Connect to a parsed URL, with settings that no option has, and log in.
+
+    Raises:
+        JmsError: No broker accepted the connection; `AuthenticationError` if a broker refused the login.
+    """
     machine = Machine()
-    parsed = parse_url(url, user_name, password, client_id)
-    shared = CoreConnection(ClientConnection(parsed, machine), machine, tls)
+    shared = CoreConnection(ClientConnection(url, machine), machine, tls)
     shared.open()
     if is_traced():
         connection_class = cast("type[Connection]", load(TRACED_BLOCKING))

@@ -18,6 +18,7 @@ CODECS: Final[dict[type[Plan], str]] = {
     ProtobufPlan: "spanwire.pipeline.formats.protobuf_codec:ProtobufCodec",
 }
 PROTOBUF_FILE_TEXT: Final = "spanwire.pipeline.formats.protobuf_codec:file_text"
+PROTOBUF_MESSAGE: Final = "spanwire.pipeline.formats.protobuf_codec:find_message"
 EXTRAS: Final = {"google": "protobuf", "jsonschema": "jsonschema", "referencing": "jsonschema"}  # by package
 MAX_CODECS: Final = 64  # columns with a schema in one worker; bounds the memory of a worker with many queries
 

@@ -19,7 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.formats.codecs import PROTOBUF_FILE_TEXT, codec_of, load_format
+from spanwire.pipeline.formats.codecs import PROTOBUF_FILE_TEXT, PROTOBUF_MESSAGE, codec_of, load_format
 from spanwire.pipeline.formats.plans import AvroPlan, JsonPlan, Plan, ProtobufPlan, read_descriptors
 from spanwire.pipeline.formats.rows import FAIL, NULL, decode_bodies, decoded_type, encode_values
 from spanwire.pipeline.formats.schema_registry import PROTOBUF, RegisteredSchema, SchemaRegistry
@@ -129,9 +129,12 @@ def protobuf_schema(descriptors: str | Path, message: str, registered: Registere
         registered: a registered schema with the message type; if present, bodies are framed.
 
     Raises:
-        ConfigurationError: the file cannot be read.
+        ConfigurationError: the file cannot be read or has no message type with the name, or the package protobuf is
+            missing.
     """
-    return ProtobufPlan(read_descriptors(descriptors), message, registered)
+    octets = read_descriptors(descriptors)
+    cast(Callable[[bytes, str], object], load_format(PROTOBUF_MESSAGE))(octets, message)
+    return ProtobufPlan(octets, message, registered)
 
 
 def register_protobuf(registry: SchemaRegistry, subject: str, schema: ProtobufPlan) -> ProtobufPlan:

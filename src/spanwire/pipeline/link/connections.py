@@ -15,12 +15,15 @@ from spanwire.pipeline.options import Login
 def connect(login: Login) -> blocking.Connection:
     """Connect to the broker of a login.
 
+    The client sorts nothing by priority, because a source acknowledges ranges in the order of the broker.
+
     Raises:
         JmsError: the broker is lost or refuses the login.
         ConfigurationError: the URL is invalid.
     """
     password = None if login.password is None else login.password.reveal()
-    return blocking.connect(login.url, login.user, password, login.client_id, login.tls)
+    url = parse_url(login.url, login.user, password, login.client_id)
+    return blocking.open_url(replace(url, settings=replace(url.settings, message_priority=False)), login.tls)
 
 
 def check_broker(login: Login) -> None:
@@ -47,7 +50,7 @@ def connect_for_redelivery(login: Login, client_id: str | None) -> blocking.Conn
     url = parse_url(login.url, login.user, password, client_id)
     policy = replace(url.settings.redelivery, maximum_redeliveries=-1)
     machine = Machine()
-    settings = replace(url.settings, redelivery=policy)
+    settings = replace(url.settings, redelivery=policy, message_priority=False)
     shared = CoreConnection(ClientConnection(replace(url, settings=settings), machine), machine, login.tls)
     shared.open()
     return blocking.Connection(shared)

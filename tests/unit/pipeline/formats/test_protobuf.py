@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from spanwire.model.errors import ConfigurationError, MessageFormatError
+from spanwire.pipeline.formats.format_columns import protobuf_schema
 from spanwire.pipeline.formats.plans import ProtobufPlan
 from spanwire.pipeline.formats.protobuf_codec import ProtobufCodec, find_message, indexes_of
 from spanwire.pipeline.formats.rows import decode_bodies
@@ -248,3 +250,13 @@ def test_the_path_to_a_message_counts_messages_from_zero() -> None:
     assert indexes_of(find_message(octets, "shop.First")) == [0]
     assert indexes_of(find_message(octets, "shop.Outer")) == [1]
     assert indexes_of(find_message(octets, "shop.Outer.B")) == [1, 1]
+
+
+def test_a_schema_with_an_unknown_message_is_refused_with_the_names_of_the_descriptors(tmp_path: Path) -> None:
+    one = file()
+    add(one.message_type.add(name="Order"), "id", Field.TYPE_INT32)
+    path = tmp_path / "order.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[one]).SerializeToString())
+    assert protobuf_schema(path, "shop.Order").message == "shop.Order"
+    with pytest.raises(ConfigurationError, match=r"there is no message Order; there are shop\.Order$"):
+        protobuf_schema(path, "Order")
