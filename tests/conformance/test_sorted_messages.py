@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from random import Random
 from typing import Final, Literal
 
 import pytest
@@ -13,16 +15,17 @@ from spanwire.pipeline.options import Login
 from spanwire.testing import Broker
 
 COUNT: Final = 60  # messages
+PRIORITIES: Final = [7 * number % 10 for number in range(COUNT)]
 STEP: Final = 10  # messages of one acknowledgement
 WAIT_S: Final = 30.0
 Q: Final = Destination(QUEUE, "Q")
 
 
-def send(broker: Broker) -> None:
+def send(broker: Broker, priorities: Sequence[int] = PRIORITIES) -> None:
     with client.connect(broker.url) as connection, connection.session() as session:
         producer = session.create_producer(Q)
-        for number in range(COUNT):
-            producer.send(str(number), priority=7 * number % 10)
+        for number, priority in enumerate(priorities):
+            producer.send(str(number), priority=priority)
 
 
 @pytest.mark.parametrize("mode", ["client", "dups_ok", "transacted"])
@@ -56,3 +59,17 @@ def test_a_reader_of_spark_receives_in_the_order_of_the_broker(is_redelivering: 
             consumer = session.create_consumer(Q)
             taken = [consumer.receive(WAIT_S) for _ in range(COUNT)]
         assert [str(message.body) for message in taken if message is not None] == [str(one) for one in range(COUNT)]
+
+
+@pytest.mark.parametrize("mode", ["client", "individual", "transacted"])
+def test_a_consumer_of_sorted_messages_collects_more_than_its_prefetch(
+    mode: Literal["client", "individual", "transacted"],
+) -> None:
+    with Broker() as broker:
+        dice = Random(0)  # with these priorities the client reports early messages last
+        send(broker, [dice.randrange(10) for _ in range(COUNT)])
+        url = f"{broker.url}?jms.messagePrioritySupported=true&jms.prefetchPolicy.all=10"
+        with client.connect(url) as connection, connection.session(mode) as session:
+            consumer = session.create_consumer(Q)
+            for number in range(COUNT):
+                assert consumer.receive(WAIT_S) is not None, f"none after {number}"

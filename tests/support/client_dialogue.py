@@ -179,7 +179,13 @@ class PlayedBroker:
         return producer.send(Outgoing(**said), wait, self.now.wall_ms)  # type: ignore[arg-type]
 
     def dispatches(
-        self, consumer: ClientConsumer, *bodies: str, redelivered: int = 0, expiration: int = 0, persistent: bool = True
+        self,
+        consumer: ClientConsumer,
+        *bodies: str,
+        redelivered: int = 0,
+        expiration: int = 0,
+        persistent: bool = True,
+        priority: int = 4,
     ) -> list[wire.MessageId]:
         """Text messages for a consumer; gives their ids."""
         found: list[wire.MessageId] = []
@@ -187,6 +193,7 @@ class PlayedBroker:
             message = text_message(body, self._next())
             message.expiration = expiration
             message.persistent = persistent
+            message.priority = priority
             assert message.message_id is not None
             found.append(message.message_id)
             self.sends(

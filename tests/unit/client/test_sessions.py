@@ -166,6 +166,20 @@ def test_the_broker_is_told_how_many_more_messages_a_reader_has_got(
     assert [one.message_count for one in acknowledgements] == told
 
 
+@pytest.mark.parametrize("mode", ["client", "transacted"])
+def test_the_report_of_sorted_messages_ends_at_their_count_in_the_order_of_the_broker(mode: str) -> None:
+    broker = PlayedBroker(f"{URL}?jms.messagePrioritySupported=true")
+    broker.lets_in()
+    session = broker.session(mode)
+    consumer = broker.consumer(session, options=FEW)
+    for priority in (4, 9, 3, 5):
+        broker.dispatches(consumer, str(priority), priority=priority)
+    assert [broker.takes(consumer).text for _ in range(4)] == ["9", "5", "4", "3"]
+    assert broker.acknowledgements() == [(0, 2, 2), (0, 4, 4)]
+    session.acknowledge_all()
+    assert broker.acknowledgements() == [(2, 2, 2), (2, 4, 4), (2, 1, 1), (2, 3, 3)]
+
+
 def test_what_a_reader_kept_nothing_of_is_not_acknowledged_over_the_next_connection() -> None:
     broker = PlayedBroker(f"failover:({URL})")
     broker.lets_in()

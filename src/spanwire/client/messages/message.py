@@ -71,6 +71,7 @@ class Message:
         self.redelivery_count = redelivery_count
         self.epoch = 0
         self.consumer_number = 0
+        self.arrival = 0  # number in the order of the broker, if the consumer sorts its messages
         self.acknowledger: MessageAcknowledger | None = None
         self.persistent: Final[bool] = scanner.persistent
         self.priority: Final[int] = scanner.priority

@@ -139,6 +139,7 @@ class ClientConsumer:
         self._new_count += 1
         self._add_octets(len(raw))
         if self._delivered.is_sorted:
+            self._delivered.number(message)
             insert_by_priority(self._buffer, message, self._new_count)
         else:
             self._buffer.append(message)
@@ -278,7 +279,7 @@ class ClientConsumer:
         elif is_half and self.mode == DUPS_OK:
             delivered.acknowledge_all(NULL)
         elif is_half:
-            delivered.extend(message)
+            delivered.extend(message, self._buffer, self._redeliveries)
 
     def _acknowledge_often_enough(self, now: float) -> None:
         """Acknowledge at 65 percent of the prefetch or after a timeout (``jms.optimizeAcknowledge``)."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from spanwire.client.messages.ack_range import AckRange
 from spanwire.client.messages.ack_template import AcknowledgedIds, AcknowledgementEncoder
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.message_encoder import NULL, nested_octets
+from spanwire.client.protocol.redelivery_queue import RedeliveryQueue
 from spanwire.client.protocol.response_correlator import Request, ResponseCorrelator
 from spanwire.model.acks import DELIVERED_ACK, INDIVIDUAL_ACK, POISON_ACK, STANDARD_ACK
 from spanwire.protocols.openwire.codec import _marshallers as wire
@@ -29,6 +31,7 @@ class DeliveredMessages:
         self._encoder: Final[AcknowledgementEncoder] = AcknowledgementEncoder(nested_octets(consumer_id))
         self._messages: Final[dict[bytes, Message]] = {}
         self._range = AckRange()
+        self._arrivals = 0  # messages numbered so far
         self._extension = 0  # messages that DELIVERED_ACK has reported
         self._committing = 0  # messages, from the first, in a commit without a response
 
@@ -48,11 +51,21 @@ class DeliveredMessages:
         self._messages[message.id_octets] = message
         return 2 * (len(self._messages) - self._extension) >= prefetch
 
-    def extend(self, last: Message) -> None:
+    def number(self, message: Message) -> None:
+        """Number a dispatched message in the order of the broker, which differs from the order of delivery."""
+        self._arrivals += 1
+        message.arrival = self._arrivals
+
+    def extend(self, last: Message, buffer: deque[Message], redeliveries: RedeliveryQueue) -> None:
         """Send a DELIVERED_ACK up to ``last``, so that the broker dispatches as many more messages.
 
-        ActiveMQ uses the count of the acknowledgement, Spanwire the id of the last message.
+        ActiveMQ uses the count of the acknowledgement. Spanwire and ActiveMQ before 5.16 count to the last message in
+        their own order. So the report of sorted messages ends with the message that stands at their count in that
+        order, delivered or not.
         """
+        if self.is_sorted:
+            in_flight = [*self._messages.values(), *buffer, *redeliveries.messages()]
+            last = sorted(in_flight, key=_arrival)[len(self._messages) - 1]
         count = len(self._messages) if self.is_retained else self._range.count
         more = count - self._extension
         self._extension = count
@@ -67,9 +80,9 @@ class DeliveredMessages:
         if not self._messages:
             return
         messages = list(self._messages.values())
-        if self.is_sorted:
+        if self.is_sorted:  # not by INDIVIDUAL_ACK, with which ActiveMQ widens the window at each commit
             for message in messages:
-                self.send(INDIVIDUAL_ACK, message, message, 1, transaction)
+                self.send(STANDARD_ACK, message, message, 1, transaction)
         else:
             self.send(STANDARD_ACK, messages[0], messages[-1], len(messages), transaction)
         if transaction == NULL:
@@ -184,3 +197,7 @@ class DeliveredMessages:
         link = correlator.link
         if link is not None and correlator.is_online:
             link.send_frame(self._encoder.octets(link.wire_format, destination, transaction, ack_type, ids))
+
+
+def _arrival(message: Message) -> int:
+    return message.arrival

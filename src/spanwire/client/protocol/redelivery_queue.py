@@ -47,13 +47,16 @@ class RedeliveryQueue:
         self.resume_at = waiting[0][0] if waiting else 0.0
         return due_messages
 
+    def messages(self) -> list[Message]:
+        """Return all messages."""
+        return [message for _, messages in self._waiting for message in messages]
+
     def last(self) -> Message | None:
         """Return the message with the latest dispatch by the broker, or None."""
         latest: Message | None = None
-        for _, messages in self._waiting:
-            for message in messages:
-                if latest is None or message.broker_sequence > latest.broker_sequence:
-                    latest = message
+        for message in self.messages():
+            if latest is None or message.broker_sequence > latest.broker_sequence:
+                latest = message
         return latest
 
     def clear(self) -> None:
