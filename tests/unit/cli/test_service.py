@@ -55,6 +55,15 @@ def test_names_and_further_arguments_are_taken(capsys: pytest.CaptureFixture[str
     assert values(text, "EnvironmentFile") == ["-/etc/orders/environment"]
 
 
+def test_an_environment_made_by_a_python_in_a_home_can_read_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/opt/spanwire/bin/python3")
+    monkeypatch.setattr(sys, "prefix", "/opt/spanwire")
+    monkeypatch.setattr(sys, "base_prefix", "/home/me/.local/share/uv/python/cpython-3.13.2")
+    assert values(unit(capsys, "--print"), "ProtectHome") == ["read-only"]
+
+
 def test_a_data_directory_in_another_place_is_writable(capsys: pytest.CaptureFixture[str]) -> None:
     text = unit(capsys, "--print", "--data-directory", "/srv/mq data")
     assert values(text, "ReadWritePaths") == ['"/srv/mq data"']
@@ -69,6 +78,7 @@ def test_files_in_a_home_can_be_read(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/opt/spanwire/bin/python")
     monkeypatch.setattr(sys, "prefix", "/opt/spanwire")
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
     assert values(unit(capsys, "--print", "--configuration", file), "ProtectHome") == [expected]
 
 

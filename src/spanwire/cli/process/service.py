@@ -163,9 +163,14 @@ def _unit(options: argparse.Namespace, parser: Parser, further: list[str]) -> st
         user=options.user,
         name=name,
         directories=_directories(data),
-        home="read-only" if _is_private([Path(sys.executable), Path(sys.prefix), file, data]) else "yes",
+        home="read-only" if _is_private([*_python_places(), file, data]) else "yes",
         memory="" if has_java else WITHOUT_JAVA,
     )
+
+
+def _python_places() -> list[Path]:
+    """Return the places of this Python; one of uv or pyenv is in a home, also when its virtual environment is not."""
+    return [Path(sys.executable), Path(sys.prefix), Path(sys.base_prefix)]
 
 
 def _directories(data: Path) -> str:
