@@ -236,3 +236,13 @@ def test_s33_ten_thousand_bad_logins_try_few_passwords_and_harm_no_neighbour() -
     stage.broker.add_connection(peer, info("user", CANARY, "tcp://10.0.0.2:1"), stage.now)
     stage.environment.advance(MAX_DELAY)
     stage.broker.add_connection(peer, info("user", CANARY, number=3), stage.now)
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_who_gives_neither_name_nor_password_guesses_nothing_and_delays_nobody(nothing: str | None) -> None:
+    stage = Stage(authenticator=Counting())
+    peer = Silent()
+    for number in range(ADDRESS_FAILURES + FREE_FAILURES):
+        with pytest.raises(AuthenticationError, match="is invalid"):
+            stage.broker.add_connection(peer, info(nothing, nothing, number=number), stage.now)
+    stage.broker.add_connection(peer, info("user", CANARY), stage.now)

@@ -104,7 +104,8 @@ class Logins:
             else:
                 principal = (self.authenticator if authenticator is None else authenticator).authenticate(info)
         except AuthenticationError:
-            self._failed.count_failure(network, info.user_name, now)
+            if info.user_name or info.password:  # the first request of a browser has neither, and guesses nothing
+                self._failed.count_failure(network, info.user_name, now)
             self._audit.refused(info.user_name, info.remote_address, info.protocol, "log in")
             raise
         self._failed.clear_failures(network, info.user_name)
