@@ -18,7 +18,11 @@ LEVELS: Final = {
     "error": logging.ERROR,
     INHERITED: logging.NOTSET,
 }
+OWN_LOGGERS: Final = (ROOT, "spanwire")
 MAX_NAME: Final = 80  # characters of an unknown name in an answer
+
+# Names of the loggers that an operator has set; libraries give levels to theirs as well.
+_chosen: Final[set[str]] = set()
 
 
 async def log_level(arguments: Mapping[str, object]) -> list[dict[str, object]]:
@@ -62,6 +66,7 @@ def _set(logger: logging.Logger, name: str, level: int) -> None:
     if level > logging.INFO and audit.level == logging.NOTSET:
         audit.setLevel(audit.getEffectiveLevel())
     logger.setLevel(level)
+    _chosen.add(name)
 
 
 def own_levels() -> list[dict[str, object]]:
@@ -76,3 +81,10 @@ def own_levels() -> list[dict[str, object]]:
     for one in own:
         rows.append({"logger": one.name, "level": logging.getLevelName(one.level).lower()})
     return rows
+
+
+def chosen_levels() -> list[dict[str, object]]:
+    """Return the own levels of Spanwire's loggers, and of those of libraries that an operator has set."""
+    return [
+        row for row in own_levels() if str(row["logger"]).partition(".")[0] in OWN_LOGGERS or row["logger"] in _chosen
+    ]

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from spanwire.logs.levels import AUDIT, ROOT, log_level
+from spanwire.logs.levels import AUDIT, ROOT, chosen_levels, log_level
 from spanwire.model.errors import ConfigurationError
 
 LOGGER = "spanwire.tests.levels"
 PARENT = "spanwire.tests"
+LIBRARY = "library_of_a_test"
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def _levels_end_with_their_test() -> Iterator[None]:
     logging.getLogger(LOGGER)
     yield
     root.setLevel(before)
-    for name in (LOGGER, PARENT, AUDIT, "spanwire"):
+    for name in (LOGGER, PARENT, LIBRARY, AUDIT, "spanwire"):
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
@@ -71,6 +72,15 @@ def test_a_refused_name_makes_no_logger() -> None:
     with pytest.raises(ConfigurationError):
         asked(logger="spanwire.made.up")
     assert "spanwire.made.up" not in logging.root.manager.loggerDict
+
+
+def test_a_logger_of_a_library_belongs_to_the_broker_once_an_operator_has_set_it() -> None:
+    logging.getLogger(LIBRARY).setLevel(logging.ERROR)
+    assert LIBRARY not in [row["logger"] for row in chosen_levels()]
+    asked(logger=LIBRARY, level="debug")
+    asked(logger=LOGGER, level="debug")
+    chosen = chosen_levels()
+    assert {"logger": LIBRARY, "level": "debug"} in chosen and {"logger": LOGGER, "level": "debug"} in chosen
 
 
 @pytest.mark.parametrize("name", [ROOT, "spanwire"])

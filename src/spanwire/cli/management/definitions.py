@@ -159,11 +159,13 @@ def _diff(arguments: Sequence[str]) -> int:
     second = (
         _of_broker(control_client(options, ANSWER_S)) if options.second is None else _named(options.second, definitions)
     )
-    found = compared(first, second)
+    found, not_compared = compared(first, second)
     for difference in found:
         for line in difference.lines():
             sys.stdout.write(escaped(line) + "\n")
     sys.stdout.write(f"{len(found)} differences\n" if len(found) != 1 else "1 difference\n")
+    for line in not_compared:
+        sys.stderr.write(escaped(f"not compared: {line}") + "\n")
     return DIFFERENT if found else 0
 
 

@@ -50,10 +50,17 @@ def differences(before: Document, after: Document) -> list[Difference]:
     return found
 
 
-def compared(before: Document, after: Document) -> list[Difference]:
-    """Return the differences for people: without loggers where one document has none, as configurations have."""
-    has_loggers = bool(before.of(LOGGER) and after.of(LOGGER))
-    return [one for one in differences(before, after) if has_loggers or one.kind is not LOGGER]
+def compared(before: Document, after: Document) -> tuple[list[Difference], list[str]]:
+    """Return the differences for people, and a line for each changed logger that is not compared.
+
+    Loggers are not compared where one document has none, as configurations have.
+    """
+    loggers = [*before.of(LOGGER), *after.of(LOGGER)]
+    found = differences(before, after)
+    if before.of(LOGGER) and after.of(LOGGER):
+        return found, []
+    changed = [f"{LOGGER.title(key)}: {values['level']}" for key, values in loggers if values != LOGGER.defaults]
+    return [one for one in found if one.kind is not LOGGER], changed
 
 
 def public_settings(values: Values) -> dict[str, str]:

@@ -13,7 +13,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.reserved_destinations import is_control
-from spanwire.logs.levels import own_levels
+from spanwire.logs.levels import chosen_levels
 from spanwire.model.destination import Destination
 from spanwire.service.administration.connector_definitions import connector_definition, network_definition
 from spanwire.service.administration.usage import usage_limits
@@ -23,7 +23,6 @@ from spanwire.transports.connector import TransportConnector
 View = dict[str, object]
 PAUSED: Final = "paused"
 LIMITS: Final = ("memory_limit_bytes", "store_limit_bytes", "temporary_limit_bytes", "maximum_uncommitted")
-OWN_LOGGERS: Final = ("root", "spanwire")  # those of libraries are named by nobody
 
 
 class DefinedNetworking(Protocol):
@@ -71,9 +70,8 @@ class Definitions:
         yield from self._strategies()
         for bridge in [] if self._bridges is None else self._bridges.rows():
             yield {"kind": "bridge", "name": bridge["name"], PAUSED: bridge["state"] == PAUSED}
-        for row in own_levels():
-            if str(row["logger"]).partition(".")[0] in OWN_LOGGERS:
-                yield {"kind": "logger", "name": row["logger"], "level": row["level"]}
+        for row in chosen_levels():
+            yield {"kind": "logger", "name": row["logger"], "level": row["level"]}
 
     def _destinations(self) -> Iterator[View]:
         for destination in self._overview.destinations():

@@ -183,10 +183,12 @@ def test_a_secret_that_somebody_filled_in_is_used_and_never_compared() -> None:
     assert not differences(document({**LINK, "left_out": ["password"]}), document(filled))
 
 
-def test_loggers_of_a_broker_are_no_difference_from_a_configuration() -> None:
-    loggers = document(QUEUE, {"kind": "logger", "name": "root", "level": "debug"})
-    assert not compared(document(QUEUE), loggers)
-    assert compared(document(QUEUE, {"kind": "logger", "name": "root"}), loggers)
+def test_loggers_of_a_broker_are_named_and_no_difference_from_a_configuration() -> None:
+    usual: dict[str, object] = {"kind": "logger", "name": "root"}
+    loggers = document(QUEUE, usual, {"kind": "logger", "name": "spanwire.network", "level": "debug"})
+    assert compared(document(QUEUE), loggers) == ([], ["logger spanwire.network: debug"])
+    found, not_compared = compared(document(QUEUE, usual), loggers)
+    assert (len(found), not_compared) == (1, [])
 
 
 def test_lines_of_a_comparison_show_both_values() -> None:
