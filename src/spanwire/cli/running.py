@@ -98,7 +98,8 @@ def _only(running: Sequence[ListedBroker], environment: Mapping[str, str]) -> Pa
 
 def _several(running: Sequence[ListedBroker]) -> str:
     shown = [_choice(broker) for broker in running[:MAX_SHOWN]]
-    return "\n".join([f"{len(running)} brokers run; name one by its name, its file or --data-directory:", *shown])
+    remedy = "name one by --configuration NAME (or its file), or by --data-directory"
+    return "\n".join([f"{len(running)} brokers run; {remedy}:", *shown])
 
 
 def _choice(broker: ListedBroker) -> str:

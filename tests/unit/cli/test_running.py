@@ -64,7 +64,7 @@ def test_of_several_running_brokers_none_is_guessed(estate: Estate) -> None:
     estate.runs("b", Path("/data/b"))
     refusal = estate.refusal().splitlines()
     assert refusal == [
-        "2 brokers run; name one by its name, its file or --data-directory:",
+        "2 brokers run; name one by --configuration NAME (or its file), or by --data-directory:",
         "  a (process 4711), file /etc/a.xml, --data-directory /data/a",
         "  b (process 4711), --data-directory /data/b",
     ]

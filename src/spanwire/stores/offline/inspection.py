@@ -34,7 +34,7 @@ TABLES: Final = {
     13: "added network connectors",
     14: "linked brokers of gossip",
     15: "created bridges",
-    16: "messages lost with the memory",
+    16: "count of messages lost with the memory",  # "1 messages lost" would be read as a loss
 }
 
 Progress = Callable[[str, int, int], None]
