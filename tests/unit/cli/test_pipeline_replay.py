@@ -14,7 +14,7 @@ from spanwire.cli.pipeline.pipeline_progress import CLEAR
 from spanwire.cli.pipeline.pipeline_replay import ReplayProgress, progress_text
 from spanwire.cli.spark_parts import load
 from spanwire.pipeline.archive.commands import plan_row
-from spanwire.pipeline.archive.replay import Progress
+from spanwire.pipeline.archive.replay import Progress, ReplayEnd
 from spanwire.pipeline.archive.replay_undo import UndoResult
 from spanwire.pipeline.archive.selection import DestinationTotal
 
@@ -60,15 +60,28 @@ def test_a_dry_run_counts_and_shows_messages_as_that_of_a_move(
     assert asked[0][2] == "queue://B"
 
 
+def test_a_dry_run_without_messages_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replaces(monkeypatch, pipeline_replay.PLAN, [])
+    assert main(["pipeline", "replay", "archive", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "no messages would be replayed\nnothing was changed\n"
+
+
 @pytest.mark.parametrize(
     ("end", "line"),
     [
-        (Progress(100, 100, None), "replay: sent 100 messages\n"),
-        (Progress(40, 100, None), "replay: sent 40 messages, left 60; the same command goes on\n"),
+        (ReplayEnd(100, 100, 40), "replay: sent 100 messages\n"),
+        (ReplayEnd(0, 0, 0), "replay: sent 0 messages\n"),
+        (ReplayEnd(40, 100, 0), "replay: sent 40 messages, left 60; the same command goes on\n"),
+        (
+            ReplayEnd(100, 100, 100),
+            "replay: sent nothing, as all 100 messages were sent before; delete archive.replay to replay anew\n",
+        ),
     ],
 )
 def test_the_end_says_what_is_left(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], end: Progress, line: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], end: ReplayEnd, line: str
 ) -> None:
     monkeypatch.setattr(pipeline_replay, "stop_on_signals", lambda stop: None)
     asked = replaces(monkeypatch, pipeline_replay.REPLAY, end)

@@ -26,6 +26,7 @@ def preview_text(command: str, rows: object) -> str:
         times = f", {row['times']}" if row.get("times") else ""
         lines.append(f"{row['destination']}: {row['would_be']} messages would be {WORDS[command]}{stays}{times}")
         lines += [f"  {one['message_id']} to {one['target']}{_size_text(one)}" for one in row["sample"]]
+    lines = lines or [f"no messages would be {WORDS[command]}"]
     return "".join(escaped(line) + "\n" for line in [*lines, "nothing was changed"])
 
 

@@ -19,7 +19,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import printable
 
 if TYPE_CHECKING:
-    from spanwire.pipeline.archive.replay import Progress  # needs PyArrow, which --help does without
+    from spanwire.pipeline.archive.replay import Progress, ReplayEnd  # needs PyArrow, which --help does without
     from spanwire.pipeline.archive.replay_undo import UndoResult
 
 REPLAY: Final = "spanwire.pipeline.archive.commands:replay"
@@ -71,9 +71,14 @@ def run_replay(arguments: Sequence[str]) -> int:
     try:
         rate = options.rate or None
         last = load(REPLAY)(options.master, selection, given, state, rate, options.follow, shown.show, stop)
-        end = cast("Progress", last)
+        end = cast("ReplayEnd", last)
     finally:
         shown.end()
+    if 0 < end.total == end.before:
+        sys.stdout.write(
+            f"replay: sent nothing, as all {end.total} messages were sent before; delete {state} to replay anew\n"
+        )
+        return 0
     left = end.total - end.sent
     rest = f", left {left}; the same command goes on" if left else ""
     sys.stdout.write(f"replay: sent {end.sent} messages{rest}\n")

@@ -10,7 +10,7 @@ from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archive_query import STATE, ArchiveQuery
-from spanwire.pipeline.archive.replay import Progress, Replay
+from spanwire.pipeline.archive.replay import Progress, Replay, ReplayEnd
 from spanwire.pipeline.archive.replay_portions import SparkPortions, open_note
 from spanwire.pipeline.archive.replay_receivers import QueueReceivers
 from spanwire.pipeline.archive.replay_undo import UndoResult, undo_replay
@@ -105,8 +105,8 @@ def replay(
     follows: bool,
     tell: Callable[[Progress], None],
     stop: threading.Event,
-) -> Progress:
-    """Replay the messages that were not replayed before; return the progress at the end.
+) -> ReplayEnd:
+    """Replay the messages that were not replayed before.
 
     ``follows`` is true to wait for the consumers of the queues.
     """
@@ -126,11 +126,12 @@ def replay(
         board = new_board(state)
         watch = ReplayWatch(board, without_secrets(selection.directory), options.get("destination", ""), wall_ms, tell)
         opened.enter_context(publishing(board, status_links([options]), stop.set, wall_ms, failure_text))
-        watch.note(Progress(note.sent, note.total, None))
+        before = note.sent
+        watch.note(Progress(before, note.total, None))
         Replay(note, portions, sink, rate, receivers).run(time.monotonic, stop.wait, watch.show)
         if note.sent == note.total:
             board.on_end(REPLAY)
-        return Progress(note.sent, note.total, None)
+        return ReplayEnd(note.sent, note.total, before)
 
 
 def undo(options: dict[str, str], state: str) -> UndoResult:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.pipeline.archive.replay_note import ReplayNote
@@ -64,6 +64,14 @@ class Progress:
     total: int
     seconds_left: int | None
     waits_for: str = ""
+
+
+class ReplayEnd(NamedTuple):
+    """The messages of a replay that are sent at the end of a command, of how many, and how many were sent before it."""
+
+    sent: int
+    total: int
+    before: int
 
 
 class Replay:

@@ -37,6 +37,8 @@ MARKS: Final = (
     ("JmsError: ", "JmsError: "),
 )  # marks in a line of a failure, and the text shown in place of each
 TRACEBACK: Final = "Traceback (most recent call last):"
+# A frame of a traceback with its lines of source; these may contain a mark as text of the program.
+FRAME: Final = re.compile(r'^ *File ".*\n(?: {4,}.*\n?)*', re.MULTILINE)
 CAUSE: Final = re.compile(r"(?:: |Caused by: )?(?:[\w$]+\.)*(\w*(?:Exception|Error)): (.+)")
 WRAPPERS: Final = ("Py4JJavaError", "Py4JException", "SparkException", "StreamingQueryException")  # the cause is inside
 JAVA: Final = "An error occurred while calling "  # the beginning of Py4J's error messages
@@ -308,7 +310,7 @@ def failure_text(failure: Exception) -> str:
 
 
 def _failure_line(failure: Exception) -> str:
-    lines = str(failure).splitlines()
+    lines = FRAME.sub("", str(failure)).splitlines()
     for mark, prefix in MARKS:
         for line in lines:
             if mark in line:

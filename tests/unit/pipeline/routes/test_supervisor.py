@@ -265,6 +265,17 @@ def test_the_line_for_people_is_found_in_sparks_many() -> None:
     assert failure_text(RuntimeError("\n".join([proxied, *lines, "\tat y"]))) == "SQLException: no suit"
 
 
+def test_the_source_in_a_traceback_is_no_line_for_people() -> None:
+    lines = [
+        "PythonException: An exception was thrown from the Python worker: Traceback (most recent call last):",
+        '  File "step_builder.py", line 221, in call',
+        '    raise RuntimeError(f"spanwire: {error}")',
+        "RuntimeError: spanwire: routes.yaml:8: clean.normalise: ValueError: bad text",
+        " SQLSTATE: 38000",
+    ]
+    assert failure_text(RuntimeError("\n".join(lines))) == "routes.yaml:8: clean.normalise: ValueError: bad text"
+
+
 def test_a_method_that_a_jar_looks_for_in_vain_is_told_as_the_fault_of_the_jar() -> None:
     failure = RuntimeError("'void org.apache.spark.sql.LogicalRDD.<init>(scala.Seq, boolean)'\n=== Streaming Query ===")
     assert failure_text(failure) == (
