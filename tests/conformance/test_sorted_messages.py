@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from random import Random
+from types import SimpleNamespace
 from typing import Final, Literal
 
 import pytest
 
 from spanwire import client
+from spanwire.client.io.tracing_switch import API
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.pipeline.link.connections import connect, connect_for_redelivery
 from spanwire.pipeline.options import Login
@@ -73,3 +76,11 @@ def test_a_consumer_of_sorted_messages_collects_more_than_its_prefetch(
             consumer = session.create_consumer(Q)
             for number in range(COUNT):
                 assert consumer.receive(WAIT_S) is not None, f"none after {number}"
+
+
+def test_a_traced_program_reads_over_a_traced_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip(API)
+    traced = pytest.importorskip("spanwire.client.blocking.traced")
+    monkeypatch.setitem(sys.modules, API, SimpleNamespace(get_tracer_provider=object))
+    with Broker() as broker, connect(Login(broker.url, None, None, None)) as connection:
+        assert type(connection) is traced.TracedConnection
