@@ -123,5 +123,6 @@ def start(spark: SparkSession, url: str, directory: Path, timeout_ms: int, every
 
 
 if __name__ == "__main__":
-    with local_session("pairs", settings=SETTINGS) as session:
-        start(session, URL, Path(sys.argv[1]), TIMEOUT_MS).awaitTermination()
+    folder = Path(sys.argv[1])
+    with local_session("pairs", settings=SETTINGS, log=folder / "spark.log") as session:
+        start(session, URL, folder, TIMEOUT_MS).awaitTermination()
