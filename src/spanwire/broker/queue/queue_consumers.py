@@ -21,7 +21,17 @@ class QueueConsumer(Attachment):
     Consumers stand in the order of ``priority``, the highest first, and then of ``rank``.
     """
 
-    __slots__ = ("groups", "index", "is_conditional", "is_selective", "positions", "priority", "rank", "subscription")
+    __slots__ = (
+        "groups",
+        "index",
+        "is_conditional",
+        "is_selective",
+        "number",
+        "positions",
+        "priority",
+        "rank",
+        "subscription",
+    )
 
     def __init__(self, subscription: Subscription, priority: int, rank: int) -> None:
         self.subscription: Final[Subscription] = subscription
@@ -30,6 +40,7 @@ class QueueConsumer(Attachment):
         self.priority: Final[int] = priority
         self.rank = rank
         self.index = 0  # in the list of all consumers, when it was last sought
+        self.number = 0  # in its group of one selector
         self.is_selective: Final[bool] = subscription.selector is not None or subscription.is_filtered
         self.is_conditional: Final[bool] = subscription.bridge_condition is not None
 

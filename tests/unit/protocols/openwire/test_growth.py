@@ -25,6 +25,7 @@ INDIVIDUAL_ACK: Final = 4
 REDELIVERED_ACK: Final = 3
 ADD, REMOVE = 0, 1
 BEGIN: Final = 0
+SEARCHES: Final = ("index", "remove")  # of a list
 QUEUE: Final = wire.ActiveMQQueue("Q")
 TOPIC: Final = wire.ActiveMQTopic("T")
 
@@ -38,7 +39,10 @@ def lines_of(peer: OpenWirePeer, command: Any) -> int:
 
 
 def lines_while(peer: OpenWirePeer, act: Callable[[], object]) -> int:
-    """Return how many lines run until the broker has done what follows from an act of a peer."""
+    """Return how many lines run until the broker has done what follows from an act of a peer.
+
+    A search in a list runs no lines, and counts as one for each entry of the list.
+    """
     lines = 0
 
     def count(frame: FrameType, event: str, _: object) -> Any:
@@ -46,13 +50,20 @@ def lines_while(peer: OpenWirePeer, act: Callable[[], object]) -> int:
         lines += event == "line"
         return count
 
+    def count_searches(frame: FrameType, event: str, called: Any) -> None:
+        nonlocal lines
+        if event == "c_call" and called.__name__ in SEARCHES and isinstance(called.__self__, list):
+            lines += len(called.__self__)
+
     sys.settrace(count)
+    sys.setprofile(count_searches)
     try:
         act()
         while peer.world.broker.next_timeout() == 0.0:
             peer.world.broker.run(peer.world.now)
     finally:
         sys.settrace(None)
+        sys.setprofile(None)
     peer.world.settle()
     peer.received.clear()
     return lines
@@ -105,6 +116,9 @@ COMMANDS: Final[dict[str, Commands]] = {
     "consumers of a queue with priorities": consumer_of(QUEUE, rank=True),
     "exclusive consumers of a queue": consumer_of(QUEUE, exclusive=True),
     "consumers of a queue with selectors": consumer_of(QUEUE, selector="a = #"),
+    "consumers of a queue with one selector": consumer_of(QUEUE, selector="a = 1"),
+    "consumers of a queue with selectors for one value": consumer_of(QUEUE, selector="a = 1 AND b > #"),
+    "consumers of a queue with selectors for any value": consumer_of(QUEUE, selector="a LIKE '#%'"),
     "consumers of a topic with selectors": consumer_of(TOPIC, selector="a = #"),
     "consumers of a pattern": consumer_of(wire.ActiveMQTopic("T.>")),
     "consumers of several queues": consumer_of(wire.ActiveMQQueue("A,B,C")),

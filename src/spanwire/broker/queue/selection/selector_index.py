@@ -19,24 +19,41 @@ from spanwire.selector.numbers import integer_of_text
 
 
 class SelectorGroup:
-    """Consumers with the same selector, or all consumers without a selector, in order of turn."""
+    """Consumers with the same selector, or all consumers without a selector, in order of turn.
 
-    __slots__ = ("_turn", "consumers", "narrowing", "selector")
+    A consumer is found by halving. Otherwise consumers that leave together would take the square of their number.
+    """
+
+    __slots__ = ("_added", "_turn", "consumers", "narrowing", "selector")
 
     def __init__(self, selector: Selector | None) -> None:
         self.selector: Final[Selector | None] = selector
         self.consumers: Final[list[QueueConsumer]] = []
         self.narrowing: Narrowing | None = None
         self._turn = 0
+        self._added = 0  # consumers so far
 
     def add(self, consumer: QueueConsumer) -> None:
-        """Add a consumer."""
+        """Add a consumer, which is in no other group."""
+        self._added += 1
+        consumer.number = self._added
         self.consumers.append(consumer)
 
-    def remove(self, consumer: QueueConsumer) -> None:
-        """Remove a consumer."""
-        self.consumers.remove(consumer)
+    def remove(self, consumer: QueueConsumer) -> bool:
+        """Remove a consumer. Return False if the group does not have the consumer."""
+        consumers = self.consumers
+        low, high = 0, len(consumers)
+        while low < high:
+            middle = (low + high) // 2
+            if consumers[middle].number < consumer.number:
+                low = middle + 1
+            else:
+                high = middle
+        if low == len(consumers) or consumers[low] is not consumer:
+            return False
+        del consumers[low]
         self._turn = 0
+        return True
 
     def wants(self, reference: MessageReference) -> bool:
         """Return True if the selector matches."""
@@ -68,15 +85,15 @@ class ValueTable:
     __slots__ = ("by_integer", "by_text", "reading")
 
     def __init__(self) -> None:
-        self.by_text: Final[dict[str, list[SelectorGroup]]] = {}
-        self.by_integer: Final[dict[int, list[SelectorGroup]]] = {}
+        self.by_text: Final[dict[str, dict[SelectorGroup, None]]] = {}
+        self.by_integer: Final[dict[int, dict[SelectorGroup, None]]] = {}
         self.reading: Final[dict[SelectorGroup, None]] = {}  # groups that may convert the value to another type
 
     def size(self, narrowing: Narrowing) -> int:
         """Return the largest number of groups under any of the values."""
         most = 0
         for value in narrowing.values:
-            groups: list[SelectorGroup] | None = None
+            groups: dict[SelectorGroup, None] | None = None
             if isinstance(value, str):
                 groups = self.by_text.get(value)
             elif isinstance(value, int):
@@ -89,9 +106,9 @@ class ValueTable:
         """File a group under its values."""
         for value in narrowing.values:
             if isinstance(value, str):
-                _put(self.by_text.setdefault(value, []), group)
+                self.by_text.setdefault(value, {})[group] = None
             elif isinstance(value, int):
-                _put(self.by_integer.setdefault(value, []), group)
+                self.by_integer.setdefault(value, {})[group] = None
         if narrowing.reads_texts:
             self.reading[group] = None
 
@@ -100,14 +117,14 @@ class ValueTable:
         for value in narrowing.values:
             if isinstance(value, str):
                 texts = self.by_text.get(value)
-                if texts is not None and group in texts:
-                    texts.remove(group)
+                if texts is not None:
+                    texts.pop(group, None)
                     if not texts:
                         del self.by_text[value]
             elif isinstance(value, int):
                 integers = self.by_integer.get(value)
-                if integers is not None and group in integers:
-                    integers.remove(group)
+                if integers is not None:
+                    integers.pop(group, None)
                     if not integers:
                         del self.by_integer[value]
         self.reading.pop(group, None)
@@ -151,7 +168,7 @@ class SelectorIndex:
         self._groups: Final[dict[str, SelectorGroup]] = {}
         self._everyone: Final[SelectorGroup] = SelectorGroup(None)
         self._tables: Final[dict[str, ValueTable]] = {}
-        self._unknown: Final[list[SelectorGroup]] = []  # groups evaluated for every message
+        self._unknown: Final[dict[SelectorGroup, None]] = {}  # groups evaluated for every message
         self.count = 0
 
     def add(self, consumer: QueueConsumer) -> None:
@@ -160,7 +177,7 @@ class SelectorIndex:
         selector = consumer.subscription.selector
         if selector is None:
             if not self._everyone.consumers:
-                self._unknown.append(self._everyone)
+                self._unknown[self._everyone] = None
             self._everyone.add(consumer)
             return
         group = self._groups.get(selector.text)
@@ -182,7 +199,7 @@ class SelectorIndex:
                 fewest = size
         group.narrowing = best
         if best is None:
-            self._unknown.append(group)
+            self._unknown[group] = None
         else:
             self._tables.setdefault(best.name, ValueTable()).add(group, best)
 
@@ -190,10 +207,9 @@ class SelectorIndex:
         """Remove a consumer. Return False if the index did not have the consumer."""
         selector = consumer.subscription.selector
         group = self._everyone if selector is None else self._groups.get(selector.text)
-        if group is None or consumer not in group.consumers:
+        if group is None or not group.remove(consumer):
             return False
         self.count -= 1
-        group.remove(consumer)
         if not group.consumers:
             self._drop(group)
         return True
@@ -204,7 +220,7 @@ class SelectorIndex:
             del self._groups[selector.text]
         narrowing = group.narrowing
         if narrowing is None:
-            self._unknown.remove(group)
+            del self._unknown[group]
             return
         table = self._tables[narrowing.name]
         table.remove(group, narrowing)
@@ -216,7 +232,7 @@ class SelectorIndex:
 
         Each demanded property is read once. A selector that demands an undecodable property matches no message.
         """
-        groups = self._unknown.copy()
+        groups = list(self._unknown)
         for name, table in self._tables.items():
             try:
                 value = values.value(name)
@@ -248,9 +264,3 @@ class SelectorIndex:
 def _demands_text(group: SelectorGroup) -> bool:
     narrowing = group.narrowing
     return narrowing is not None and isinstance(narrowing.values[0], str)
-
-
-def _put(groups: list[SelectorGroup], group: SelectorGroup) -> None:
-    """Append ``group`` once, though a selector may name a value twice."""
-    if not groups or groups[-1] is not group:
-        groups.append(group)

@@ -55,7 +55,7 @@ class SharedScan:
         self._pending_list: Final[PendingList] = pending.lists[0]
         self._consumers: Final[QueueConsumers] = consumers
         self._context: Final[BrokerContext] = context
-        self._scan_groups: Final[list[ScanGroup]] = []
+        self._scan_groups: Final[dict[ScanGroup, None]] = {}
         self._of: Final[dict[QueueConsumer, ScanGroup]] = {}
         self._lead: ScanGroup | None = None  # the group at the end of the list
         self._newcomers: ScanGroup | None = None  # the group that has not begun
@@ -109,13 +109,13 @@ class SharedScan:
 
     def _open(self) -> ScanGroup:
         scan_group = ScanGroup(self._pending_list.open(True))
-        self._scan_groups.append(scan_group)
+        self._scan_groups[scan_group] = None
         return scan_group
 
     def _close(self, scan_group: ScanGroup) -> None:
         scan_group.gone = True
         self._pending_list.close(scan_group.position)
-        self._scan_groups.remove(scan_group)
+        del self._scan_groups[scan_group]
         if self._lead is scan_group:
             self._lead = None
         if self._newcomers is scan_group:
@@ -268,7 +268,7 @@ class SharedScan:
 
     def _leave_behind(self, scan_group: ScanGroup, full: list[QueueConsumer]) -> None:
         behind = ScanGroup(self._pending_list.open_beside(scan_group.position))
-        self._scan_groups.append(behind)
+        self._scan_groups[behind] = None
         for consumer in full:
             scan_group.index.remove(consumer)
             self._put(consumer, behind)
