@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from spanwire.broker.dispatch.slow_consumer_strategy import GRACE_SECONDS
@@ -16,6 +18,7 @@ from spanwire.model.errors import (
     SpanwireError,
 )
 from tests.support.dialogue.broker_dialogue import Stage, destination
+from tests.support.garbage import cycles
 from tests.support.recording_authorizer import RecordingAuthorizer
 from tests.unit.broker.test_xa_dialogues import IN, OUT, X, in_doubt, pending, reads
 
@@ -42,6 +45,16 @@ def test_a_send_is_answered_once_it_is_stored() -> None:
     stage.syncs()
     assert observer.answers == [None]
     assert stage.view(QUEUE).pending == 1
+
+
+def test_a_send_leaves_no_cycle() -> None:
+    stage = Stage()
+    actions, producer = stage.broker.assembly.operator_actions, stage.peer("p")
+    for _ in range(2):
+        gc.collect()
+        actions.send(OTTO, producer.message(QUEUE, "text"), Observer(), stage.now)
+        stage.syncs()
+    assert not {"ConnectionOutput", "ConnectionState"} & cycles()
 
 
 def test_a_send_without_room_is_refused_and_does_not_wait() -> None:

@@ -854,3 +854,15 @@ def test_a_nearer_consumer_takes_the_place_of_a_farther_one_only_where_one_subsc
     send_all(a, "topic://T", ["one"])
     network.settles()
     assert texts([far, near]) == [["one"], ["one"]]
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_a_closed_bridge_is_counted_for_the_next_collection_once(duplex: bool) -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    link = network.link(a, b, BridgeSettings(name="toB", duplex=duplex))
+    network.settles()
+    link.breaks()
+    network.settles()
+    departed = [site.broker.assembly.context.departed for site in (a, b)]
+    assert departed == [1, 1 if duplex else 0]

@@ -23,6 +23,9 @@ def _openwire_client(world: World, ends: bool) -> None:
     peer.consumes(queue)
     peer.consumes(topic, 2)
     peer.consumes(queue, 3, browser=True)
+    for number in range(3):
+        peer.succeeds(peer.text_message(queue, f"acknowledged {number}"))
+        peer.acknowledges(peer.dispatched()[-1])
     peer.succeeds(peer.text_message(queue, "never acknowledged"))
     if ends:
         peer.succeeds(wire.RemoveInfo(object_id=wire.ConnectionId(peer.connection_id)))
@@ -69,4 +72,56 @@ def test_an_xmpp_client_leaves_no_cycle() -> None:
     _xmpp_client(stage)
     gc.collect()
     _xmpp_client(stage)
+    assert gc.collect() == 0
+
+
+def _broken_openwire_client(world: World, octets: bytes) -> None:
+    peer = world.connect()
+    peer.sends_octets(octets)
+    peer.vanishes()
+    world.peers.remove(peer)
+
+
+@pytest.mark.parametrize(
+    "octets", [b"\0\0\0\1\xff", b"\x7f\xff\xff\xff", b"\0\0\0\3\3\0\0"], ids=["type", "size", "short"]
+)
+def test_an_openwire_client_that_breaks_the_protocol_leaves_no_cycle(octets: bytes) -> None:
+    world = World()
+    _broken_openwire_client(world, octets)
+    gc.collect()
+    _broken_openwire_client(world, octets)
+    assert gc.collect() == 0
+
+
+def _broken_stomp_client(stage: Stage, text: bytes) -> None:
+    peer = stage.peer(connect="1.2")
+    peer.sends(text)
+    assert peer.closed
+    peer.leaves()
+    stage.peers.remove(peer)
+
+
+@pytest.mark.parametrize("text", [b"NONSENSE\n\n\0", b"SEND\ndestination:\xff\n\n\0"], ids=["action", "text"])
+def test_a_stomp_client_that_breaks_the_protocol_leaves_no_cycle(text: bytes) -> None:
+    stage = Stage()
+    _broken_stomp_client(stage, text)
+    gc.collect()
+    _broken_stomp_client(stage, text)
+    assert gc.collect() == 0
+
+
+def _broken_xmpp_client(stage: Stage, text: str) -> None:
+    peer = XmppPeer(stage).logs_in()
+    peer.sends(text)
+    assert peer.closed
+    peer.leaves()
+    stage.peers.remove(peer)
+
+
+@pytest.mark.parametrize("text", ["<a></b>", "<!--x-->", "text between>"], ids=["wrong", "comment", "text"])
+def test_an_xmpp_client_that_breaks_the_protocol_leaves_no_cycle(text: str) -> None:
+    stage = xmpp_stage()
+    _broken_xmpp_client(stage, text)
+    gc.collect()
+    _broken_xmpp_client(stage, text)
     assert gc.collect() == 0

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 from spanwire.service.machine.interpreter import (
+    MAX_DEPARTED,
     OLD_COLLECTIONS,
-    REMOVED_QUEUES,
     YOUNG_COLLECTIONS,
     YOUNG_OBJECTS,
-    QueueCollector,
+    DepartedCollector,
 )
 
 SETTLED = """
@@ -54,24 +54,24 @@ def _no_other_collections() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_no_other_collections")
-def test_everything_is_collected_after_many_removed_queues() -> None:
+def test_everything_is_collected_after_many_departed_things() -> None:
     removed = 0
-    collector = QueueCollector(lambda: removed)
+    collector = DepartedCollector(lambda: removed)
     cycle = weakref.ref(Cycle())
-    removed = REMOVED_QUEUES - 1
+    removed = MAX_DEPARTED - 1
     collector.look(1000.0)
     assert left_of(cycle)
-    removed = REMOVED_QUEUES
+    removed = MAX_DEPARTED
     collector.look(1001.0)
     assert not left_of(cycle)
 
 
 @pytest.mark.usefixtures("_no_other_collections")
 def test_the_next_collection_waits_a_hundred_times_as_long_as_the_last_one_took() -> None:
-    removed = REMOVED_QUEUES
-    collector = QueueCollector(lambda: removed)
+    removed = MAX_DEPARTED
+    collector = DepartedCollector(lambda: removed)
     collector.look(1000.0)
-    removed = 3 * REMOVED_QUEUES
+    removed = 3 * MAX_DEPARTED
     cycle = weakref.ref(Cycle())
     collector.look(1000.0)
     assert left_of(cycle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import tracemalloc
 from typing import Any, cast
@@ -26,6 +27,7 @@ from spanwire.transports.http.quick_reader import QuickReader
 from spanwire.transports.http.requests import MAX_HEADERS, H11Reader, RequestReader, request_reader
 from spanwire.transports.http.session import TunnelSession
 from spanwire.transports.http.tunnel import Tunnel
+from tests.support.garbage import cycles
 from tests.support.http_dialogue import HttpClient, HttpStage, request, text_of
 
 QUEUE = wire.ActiveMQQueue(physical_name="TEST.FOO")
@@ -766,3 +768,21 @@ def test_s24_a_request_of_http_1_1_names_its_host_once() -> None:
         socket.sends(head)
         assert socket.is_closed
         assert stage.tunnel.session_count == 0
+
+
+def test_a_closed_socket_leaves_no_cycle(reader: type[RequestReader]) -> None:
+    stage = HttpStage()
+    for number in range(2):
+        gc.collect()
+        client = stage.logged_in(f"ID:client-{number}")
+        unread = stage.socket()
+        unread.sends(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n" + b"x" * 50)
+        refused = stage.socket()
+        if reader is QuickReader:  # an error of h11 refers to itself
+            refused.sends(b"not HTTP at all\r\n\r\n")
+        for socket in (unread, refused, client.reader, client.writer):
+            socket.vanishes()
+        stage.connections.clear()
+        stage.world.settle()
+        del client, unread, refused, socket
+    assert not {"QuickParser", "QuickReader", "HttpRequestParser", "HttpConnection"} & cycles()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import struct
 import zlib
@@ -21,8 +22,9 @@ from spanwire.transports.websocket.connection import (
     MAX_UNREAD_PONGS,
     WebSocketConnection,
 )
-from spanwire.transports.websocket.handshake import MAX_REQUEST
+from spanwire.transports.websocket.handshake import MAX_REQUEST, Handshake
 from spanwire.transports.websocket.output import messages
+from tests.support.garbage import cycles
 from tests.support.stomp_dialogue import Peer, Stage
 from tests.support.websocket_dialogue import ACCEPTED, Client, Dialogue, connected, frame, request
 from tests.unit.transports.test_pump import Stage as PumpStage
@@ -55,6 +57,15 @@ def test_a_handshake_may_arrive_byte_by_byte_with_the_first_frame_behind_it() ->
         answer += dialogue.takes(bytes([byte]))
     assert status_of(answer) == 101
     assert dialogue.contents == b"CONNECT\n\n\0"
+
+
+def test_a_handshake_leaves_no_cycle() -> None:
+    for text in (request("Sec-WebSocket-Protocol: v12.stomp"), request("Sec-WebSocket-Protocol: mqtt"), b"GET\r\n\r\n"):
+        gc.collect()
+        handshake = Handshake([], 1_000)
+        handshake.receive_data(text)
+        del handshake
+        assert "ServerProtocol" not in cycles()
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,7 @@ class OperatorActions:
         connection = OperatorConnection(_Nobody() if observer is None else observer)
         info = ConnectionInfo(self.connection_id, client_id=client_id, user_name=principal.name, remote_address=ADDRESS)
         output = ConnectionOutput(connection, [], self._usage)
+        output.dirty = True  # nothing is flushed; the list would refer to the output, which refers to the list
         return ConnectionState(output, info, principal, UncommittedLimit())
 
 

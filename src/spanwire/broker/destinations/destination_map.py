@@ -22,6 +22,7 @@ from spanwire.broker.ports import Principal
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.topic.durable_subscription import DurableSubscription
+from spanwire.broker.topic.policy_topic import PolicyTopic
 from spanwire.broker.topic.subscription_recovery import RecoveryMemory
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, Destination
@@ -320,6 +321,8 @@ class DestinationMap:
                 for durable in topic.durables:
                     del durable.topics[topic]
                 topic.drop()
+                if topic.observer is not None or isinstance(topic, PolicyTopic):
+                    self._context.departed += 1
         self.removable.pop(destination.qualified_name, None)
 
     def matching(self, pattern: Destination) -> list[BrokerDestination]:

@@ -140,7 +140,7 @@ class BrokerContext:
         self.lost: Final[LostMessages] = LostMessages(self.metadata, self.ledger)
         self.duplicates: Final[dict[str, int]] = {}  # dropped since the start, by destination
         self.removed_sums: Final[Sums] = Sums()  # of the queues removed since the start
-        self.removed_queues = 0  # since the start
+        self.departed = 0  # queues and other things with parts that refer to each other, gone since the start
         self.departures: Final[Departures] = departures if departures is not None else Departures()
         self.dead_letter_handler: DeadLetterHandler | None = None
         self.observer: EventObserver | None = None

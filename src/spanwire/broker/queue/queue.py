@@ -402,7 +402,7 @@ class Queue(QueueBase):
         """Forget all pending messages of a removed queue in slices, the first now; the store drops them all."""
         self._expiry.stop()
         self._purge.stop()
-        self._context.removed_queues += 1
+        self._context.departed += 1
         self._context.close_sums(self.all_sums())
         self._removal = QueueRemoval(self, self.pending, self._context)
         if self._removal.work():

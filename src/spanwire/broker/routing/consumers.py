@@ -45,6 +45,7 @@ REFILLS_IN_SLICE: Final = 250  # destinations with messages; a slice of `Refilli
 _NOWHERE: Final = Destination(QUEUE, "-")
 NEVER: Final = float("inf")
 MAX_PULLS_OVER: Final = 500  # expired pulls that one turn answers
+STALE_PULLS: Final = 1_000  # entries of finished pulls that may stand among those of waiting ones
 PAGE_WAIT: Final = 1.0  # seconds; a pull without timeout waits so long for a page that is being read
 
 
@@ -84,7 +85,8 @@ class ConsumerRegistry(ConsumerRemover):
         self._advisories: Final[Advisories | None] = advisories
         self._durables: Final[DurableSubscriptions] = durables
         self._selectors: Final[SelectorCache] = SelectorCache()
-        self._pulling: Final[list[tuple[float, int, Subscription]]] = []  # a heap; entries of finished pulls stay
+        self._pulling: list[tuple[float, int, Subscription]] = []  # a heap; entries of finished pulls stay
+        self._most_pulling = STALE_PULLS  # entries, before the finished ones are searched
         self._pulls = 0
         self._owners: Final[dict[Subscription, ConnectionState]] = {}
         self._ranges: Final[RangeReads] = ranges
@@ -306,6 +308,10 @@ class ConsumerRegistry(ConsumerRemover):
         wait = PAGE_WAIT if timeout_ms < 0 else timeout_ms / 1000
         subscription.pull_deadline = self._context.monotonic + wait
         self._pulls += 1
+        if len(self._pulling) >= self._most_pulling:  # a long pull in front hides all that are over
+            self._pulling = [entry for entry in self._pulling if _is_pulling(entry[2], entry[0])]
+            heapq.heapify(self._pulling)
+            self._most_pulling = 2 * len(self._pulling) + STALE_PULLS
         heapq.heappush(self._pulling, (subscription.pull_deadline, self._pulls, subscription))
 
     def _pull_over(self, subscription: Subscription) -> None:
@@ -322,7 +328,7 @@ class ConsumerRegistry(ConsumerRemover):
         """Forget pulls that are over: a message came, the consumer was removed, or a new pull began."""
         while self._pulling:
             deadline, _, subscription = self._pulling[0]
-            if subscription.pulled > 0 and not subscription.removed and subscription.pull_deadline == deadline:
+            if _is_pulling(subscription, deadline):
                 return
             heapq.heappop(self._pulling)
 
@@ -392,6 +398,11 @@ class Refilling(Job):
             return True
         subscription.refilling = False
         return False
+
+
+def _is_pulling(subscription: Subscription, deadline: float) -> bool:
+    """Return True if the pull that ends at ``deadline`` still waits for a message."""
+    return subscription.pulled > 0 and not subscription.removed and subscription.pull_deadline == deadline
 
 
 def _is_searching(subscription: Subscription) -> bool:

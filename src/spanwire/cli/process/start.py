@@ -26,7 +26,7 @@ from spanwire.service.data_directory import data_directory
 from spanwire.service.machine.allocator import keep_freed_memory
 from spanwire.service.machine.event_loop import loop_factory
 from spanwire.service.machine.file_limit import raise_file_limit
-from spanwire.service.machine.interpreter import QueueCollector, settle_interpreter
+from spanwire.service.machine.interpreter import DepartedCollector, settle_interpreter
 from spanwire.service.machine.processors import machine_polling
 from spanwire.service.machine.service_manager import ServiceManager, take_service_manager
 from spanwire.service.readiness import inspection, start_warnings
@@ -230,7 +230,7 @@ async def _serve(
         waiting.end()
     waiting.status = ""
     settle_interpreter()
-    collector = QueueCollector(lambda: service.broker.assembly.context.removed_queues)
+    collector = DepartedCollector(lambda: service.broker.assembly.context.departed)
     collector.start()
     entry = announce(listed(service, reference), os.environ)
     _announce(service)

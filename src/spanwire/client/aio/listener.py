@@ -35,11 +35,10 @@ class Turns:
 class ListenerLoop:
     """Receives messages in a task and calls a listener for each message."""
 
-    def __init__(self, shared: CoreConnection, core: ClientConsumer, receive: Receive, turns: Turns) -> None:
+    def __init__(self, shared: CoreConnection, core: ClientConsumer, turns: Turns) -> None:
         self._task: ListenerTask | None = None
         self._shared: Final = shared
         self._core: Final = core
-        self._receive: Final = receive
         self._turns: Final = turns
         self._is_wanted = False
         self._logged = 0
@@ -50,7 +49,7 @@ class ListenerLoop:
         task = self._task
         return task is not None and task.is_current
 
-    def start(self, listener: Listener, on_error: ErrorListener | None) -> None:
+    def start(self, receive: Receive, listener: Listener, on_error: ErrorListener | None) -> None:
         """Start the task. Raises `IllegalStateError` if the consumer has a listener already."""
         if self._task is not None:
             raise IllegalStateError("the consumer has a listener; stop_listening first")
@@ -59,7 +58,7 @@ class ListenerLoop:
         self._core.is_leaving = False
         self._turns.loops.add(self)
         self._task = ListenerTask()
-        self._task.start(lambda: self._run(listener, on_error))
+        self._task.start(lambda: self._run(receive, listener, on_error))
 
     async def stop(self) -> None:
         """Stop after the current message, and wait for that unless a listener of the session is the caller."""
@@ -77,9 +76,9 @@ class ListenerLoop:
         self._turns.loops.discard(self)
         self._task = None
 
-    async def _run(self, listener: Listener, on_error: ErrorListener | None) -> None:
+    async def _run(self, receive: Receive, listener: Listener, on_error: ErrorListener | None) -> None:
         try:
-            while self._is_wanted and (message := await self._receive()) is not None:
+            while self._is_wanted and (message := await receive()) is not None:
                 async with self._turns.lock:
                     await self._call(listener, message)
         except IllegalStateError:

@@ -23,7 +23,7 @@ class Consumer(Receiver):
     def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection, turns: Turns) -> None:
         super().__init__(core, shared)
         self._session: Final = session
-        self._listener_loop: Final = ListenerLoop(shared, core, super().receive, turns)
+        self._listener_loop: Final = ListenerLoop(shared, core, turns)
 
     def __enter__(self) -> Self:
         return self
@@ -60,7 +60,7 @@ class Consumer(Receiver):
             IllegalStateError: The consumer has a listener already.
         """
         self._shared.check()
-        self._listener_loop.start(listener, on_error)
+        self._listener_loop.start(super().receive, listener, on_error)
 
     def stop_listening(self) -> None:
         """Stop calling the listener after the current message."""

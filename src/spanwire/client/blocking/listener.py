@@ -36,11 +36,10 @@ class Turns:
 class ListenerLoop:
     """Receives messages in a thread and calls a listener for each message."""
 
-    def __init__(self, shared: CoreConnection, core: ClientConsumer, receive: Receive, turns: Turns) -> None:
+    def __init__(self, shared: CoreConnection, core: ClientConsumer, turns: Turns) -> None:
         self._thread: ListenerThread | None = None
         self._shared: Final = shared
         self._core: Final = core
-        self._receive: Final = receive
         self._turns: Final = turns
         self._is_wanted = False
         self._logged = 0
@@ -51,7 +50,7 @@ class ListenerLoop:
         thread = self._thread
         return thread is not None and thread.is_current
 
-    def start(self, listener: Listener, on_error: ErrorListener | None) -> None:
+    def start(self, receive: Receive, listener: Listener, on_error: ErrorListener | None) -> None:
         """Start the thread. Raises `IllegalStateError` if the consumer has a listener already."""
         if self._thread is not None:
             raise IllegalStateError("the consumer has a listener; stop_listening first")
@@ -60,7 +59,7 @@ class ListenerLoop:
         self._core.is_leaving = False
         self._turns.loops.add(self)
         self._thread = ListenerThread()
-        self._thread.start(lambda: self._run(listener, on_error))
+        self._thread.start(lambda: self._run(receive, listener, on_error))
 
     def stop(self) -> None:
         """Stop after the current message, and wait for that unless a listener of the session is the caller."""
@@ -78,9 +77,9 @@ class ListenerLoop:
         self._turns.loops.discard(self)
         self._thread = None
 
-    def _run(self, listener: Listener, on_error: ErrorListener | None) -> None:
+    def _run(self, receive: Receive, listener: Listener, on_error: ErrorListener | None) -> None:
         try:
-            while self._is_wanted and (message := self._receive()) is not None:
+            while self._is_wanted and (message := receive()) is not None:
                 with self._turns.lock:
                     self._call(listener, message)
         except IllegalStateError:

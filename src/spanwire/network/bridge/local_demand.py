@@ -372,6 +372,7 @@ class LocalDemand:
                 continue
             self._bridge.acknowledge_confirmed(own, demand, now)
         self._broker.remove_connection(self.client, now)
+        self._broker.assembly.context.departed += 1
         if self._broker.advisories is not None:
             self._broker.advisories.bridge_stopped(self._linked_broker)
         self._routes.forget(self._bridge)

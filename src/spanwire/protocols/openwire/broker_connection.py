@@ -494,7 +494,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._network_peer.leave(reason, now)
         if self._settings.cluster is not None:
             self._settings.cluster.leave(self)
-        client = self._client
+        client, self._client = self._client, None  # both refer to each other: a cycle would stay in memory for long
         if client is not None:
-            self._client = None  # its state refers to the connection: the memory of a cycle would stay for long
+            self._decoder.release()
             self._broker.remove_connection(client.state, now)

@@ -130,6 +130,7 @@ class HttpConnection:
     def receive_eof(self, now: Time) -> None:
         """Note the end of the socket. A client with a waiting GET has gone, and the session ends."""
         phase, self._phase = self._phase, Phase.CLOSED
+        self._requests.close()
         session = self._session
         if session is not None and phase is Phase.HOLDING:
             session.hold_no_more(self)

@@ -96,6 +96,10 @@ class QuickParser:
         """Return False: no offer is taken."""
         return False
 
+    def close(self) -> None:
+        """End the reading; the parser and the callbacks refer to each other until then."""
+        self._parser = None
+
     # Called by httptools.
 
     def on_message_begin(self) -> None:

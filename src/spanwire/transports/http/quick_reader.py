@@ -29,7 +29,7 @@ class QuickReader:
     """Reads with httptools, by the callbacks ``on_…``; an exception of a callback ends the reading."""
 
     def __init__(self) -> None:
-        self._parser: Final = QuickParser(self)
+        self._parser: QuickParser | None = QuickParser(self)
         self._unparsed = bytearray()
         self._events: Final[deque[tuple[Event, bool, bool]]] = deque()  # with: closes, awaits `CONTINUE`
         self._events_bytes = 0
@@ -105,13 +105,23 @@ class QuickReader:
         lines.append(b"Content-Length: %d\r\n\r\n" % len(body))
         return b"\r\n".join(lines) + body
 
+    def close(self) -> None:
+        """Drop the parser, which refers to this reader."""
+        if self._parser is not None:
+            self._parser.close()
+            self._parser = None
+        self._unparsed.clear()
+        self._refusal = None
+
     def _feed(self) -> None:
         """Parse the next piece."""
         piece = bytes(self._unparsed[:FEED_BYTES])
         del self._unparsed[:FEED_BYTES]
         self._barren_bytes += len(piece)
+        parser = self._parser
+        assert parser is not None
         try:
-            self._parser.feed_data(piece)
+            parser.feed_data(piece)
         except httptools.HttpParserError as error:
             asks_for_tunnel = isinstance(error.__context__, ConnectError)
             self._refusal = self._refusal or malformed(405 if asks_for_tunnel else 400)
@@ -148,15 +158,17 @@ class QuickReader:
     def on_headers_complete(self) -> None:
         """Give out a head, unless h11 would refuse the head."""
         headers = self._headers
-        version = self._parser.get_http_version()
+        parser = self._parser
+        assert parser is not None
+        version = parser.get_http_version()
         if version not in ("1.0", "1.1") or (version == "1.1" and b"host" not in headers):
             self._refuse(malformed())
         if headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             self._refuse(malformed(501))
         awaits_continue = version == "1.1" and headers.get(b"expect", b"").lower() == b"100-continue"
-        closes = version == "1.0" or not self._parser.should_keep_alive()
+        closes = version == "1.0" or not parser.should_keep_alive()
         self._is_head = False
-        self._add(Head(self._parser.get_method(), headers), closes=closes, awaits_continue=awaits_continue)
+        self._add(Head(parser.get_method(), headers), closes=closes, awaits_continue=awaits_continue)
 
     def on_body(self, body: bytes) -> None:
         """Give a part of a body out."""

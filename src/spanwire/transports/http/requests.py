@@ -124,6 +124,10 @@ class RequestReader(Protocol):
         """Return the bytes of an answer."""
         ...
 
+    def close(self) -> None:
+        """Let go of the input, because the socket is closed. Nothing is read any more."""
+        ...
+
 
 class H11Reader:
     """Reads with h11."""
@@ -195,6 +199,9 @@ class H11Reader:
             parts.append(send(h11.Data(data=body)))
         parts.append(send(h11.EndOfMessage()))
         return b"".join(parts)
+
+    def close(self) -> None:
+        """Do nothing: h11 goes with its reader."""
 
 
 def request_reader() -> Callable[[], RequestReader]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, cast
 
 from websockets.exceptions import NegotiationError
 from websockets.server import ServerProtocol
@@ -39,8 +39,8 @@ class Handshake:
     def __init__(self, origins: Sequence[str], max_frame_size: int) -> None:
         self.protocol: Final = ServerProtocol(
             origins=None if ANY_ORIGIN in origins else [None, *origins],
-            # The library makes a method of it, which no function of a compiled module can become.
-            select_subprotocol=lambda _, offered: _subprotocol(offered),
+            # The library would bind a function to the machine, which then refers to itself until a collection.
+            select_subprotocol=cast(Any, staticmethod(_subprotocol)),
             max_size=max_frame_size,
             logger=_SILENT,
         )
@@ -83,7 +83,7 @@ class Handshake:
         protocol = self.protocol
         events = protocol.events_received()
         if not events:
-            self.refusal = _shown(protocol.handshake_exc)
+            self.refusal = self._take_reason()
             return
         response = protocol.accept(events[0])
         if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
@@ -91,10 +91,18 @@ class Handshake:
             self.is_accepted = True
             return
         status = HTTPStatus(response.status_code)
-        self.refusal = _shown(protocol.handshake_exc)
+        self.refusal = self._take_reason()
         if status is HTTPStatus.FORBIDDEN:
             self.refusal += "; websocket.allowedOrigins of the connector has the pages that may connect"
         self._reject(status, _ADVICE.get(status, "This port speaks STOMP over WebSocket."))
+
+    def _take_reason(self) -> str:
+        """Return the library's reason; the tracebacks of its errors would refer to this handshake."""
+        error: BaseException | None = self.protocol.handshake_exc
+        while error is not None:
+            error.__traceback__ = None
+            error = error.__cause__ or error.__context__
+        return _shown(self.protocol.handshake_exc)
 
     def _reject(self, status: HTTPStatus, advice: str) -> None:
         """Answer with an error; the text repeats no part of the request."""

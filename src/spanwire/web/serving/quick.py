@@ -52,7 +52,10 @@ class QuickProtocol(Deadlines, HttpToolsProtocol):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
+        parser = cast(QuickParser | None, self.parser)
         super().connection_lost(exc)
+        if parser is not None:
+            parser.close()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._answering = cycle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from typing import cast
 
@@ -14,6 +15,7 @@ from uvicorn.server import ServerState
 
 from spanwire.web.serving.deadline import HEAD_S, MAX_IDLE, STALL_S, DeadlineProtocol
 from spanwire.web.serving.quick import QuickProtocol
+from tests.support.garbage import cycles
 
 Protocol = DeadlineProtocol | QuickProtocol
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -182,3 +184,13 @@ def test_a_client_that_reads_on_is_not_closed(kind: type[Protocol]) -> None:
     protocol.connection_lost(None)
     assert all(timer.cancelled for timer in loop.timers if timer.seconds == STALL_S)
     assert not transport.aborted
+
+
+def test_the_parser_of_a_closed_connection_is_freed_without_a_collection() -> None:
+    for _ in range(2):
+        gc.collect()
+        protocol, _, _ = connected(QuickProtocol)
+        protocol.data_received(HEAD[:-1])
+        protocol.connection_lost(None)
+        del protocol
+    assert not {"QuickParser", "HttpRequestParser"} & cycles()

@@ -100,7 +100,7 @@ class FrameDecoder:
         self.gathers_answers = False
         self._version = LATEST_VERSION
         self._is_negotiated = False
-        self._failure: OpenWireProtocolError | None = None
+        self._failure: str | None = None
         self.is_drained = True  # nothing more can be decoded before the next read
 
     @property
@@ -132,6 +132,10 @@ class FrameDecoder:
         elif self._pass_messages:
             self._acks = AckReader(wire_format.version)
 
+    def release(self) -> None:
+        """Forget the acknowledgements of a closed connection, since their targets refer to the connection."""
+        self._acks = None
+
     def feed(self, data: bytes) -> list[Command]:
         """Return the complete commands up to the end of ``data``.
 
@@ -146,7 +150,7 @@ class FrameDecoder:
         """
         commands: list[Command] = []
         if self._failure is not None:
-            raise self._failure
+            raise OpenWireProtocolError(self._failure)
         frames = self._frames
         acks = None if self.gathers_answers else self._acks
         octets = data
@@ -181,7 +185,7 @@ class FrameDecoder:
                 position = following  # not before: a frame that cannot be decoded is read again
         except OpenWireProtocolError as error:
             if not commands:
-                self._failure = error
+                self._failure = str(error)  # the error's traceback refers to this decoder
                 raise
         self._end_read(octets, position)
         return commands
