@@ -18,6 +18,7 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.queue.browser import BrowserDestination
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.message_return import LEAVING_STEPS, Returning
+from spanwire.broker.topic.topic import Topic
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
 
 CONSUMERS_PER_STEP: Final = 16  # consumers of a destination; the search counts so many as one step
@@ -125,7 +126,7 @@ class Leaving(Job):
         self.steps += 1
         if isinstance(destination, BrowserDestination):
             destination.abandon()
-        elif isinstance(destination, Queue) and leaving * CONSUMERS_PER_STEP < destination.consumer_count:
+        elif isinstance(destination, (Queue, Topic)) and leaving * CONSUMERS_PER_STEP < destination.consumer_count:
             destination.detach(subscription)  # without a look at all the others
         elif isinstance(destination, BrokerDestination):
             self._detach_from(destination)

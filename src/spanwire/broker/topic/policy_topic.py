@@ -62,7 +62,7 @@ class PolicyTopic(Topic):
         )
         self._watch: Final[SlowConsumerWatch | None] = slow
         self._dispatch: Final[DispatchPolicy | None] = tuning.dispatch
-        self._recipients: list[Subscription] = self.subscriptions
+        self._recipients: list[Subscription] | None = None  # the next message chooses them
         self._recoveries: Final[dict[Subscription, KeptRecovery]] = {}
         by_client_id = tuning.dispatch is not None and tuning.dispatch.kind == CLIENT_ID_FILTER
         self._client_filter: Final[ClientIdFilter | None] = ClientIdFilter(context.formats) if by_client_id else None
@@ -97,6 +97,9 @@ class PolicyTopic(Topic):
         if retained is not None:
             message = retained.add(message)
         chosen = self._recipients
+        if chosen is None:
+            chosen = self.subscriptions if self._dispatch is None else recipients(self._dispatch, self.subscriptions)
+            self._recipients = chosen
         if not chosen:
             if retained is None and not self.subscriptions and not self.fans_out:
                 self._note_unheard(message)
@@ -229,8 +232,9 @@ class PolicyTopic(Topic):
         return gone
 
     def _choose_recipients(self) -> None:
+        """Let the next message choose its recipients; consumers that come or leave together take one choice."""
         if self._dispatch is not None:
-            self._recipients = recipients(self._dispatch, self.subscriptions)
+            self._recipients = None
 
     def kept_messages(self) -> list[Message]:
         """Return the retained messages without copying, oldest first, expired messages included."""

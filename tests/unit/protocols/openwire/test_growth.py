@@ -14,7 +14,12 @@ from typing import Any, Final
 
 import pytest
 
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.broker.policy.topic_policy import PRIORITY, DispatchPolicy, TopicPolicy
 from spanwire.broker.routing.consumer_removal import CONSUMERS_PER_STEP
+from spanwire.model.destination import TOPIC as TOPIC_KIND
+from spanwire.model.destination import Destination
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.support.openwire_dialogue import OpenWirePeer, World
 
@@ -28,6 +33,10 @@ BEGIN: Final = 0
 SEARCHES: Final = ("index", "remove")  # of a list
 QUEUE: Final = wire.ActiveMQQueue("Q")
 TOPIC: Final = wire.ActiveMQTopic("T")
+RANKED: Final = wire.ActiveMQTopic("RANKED")  # with priorityDispatchPolicy
+POLICIES: Final = PolicyMap(
+    [PolicyEntry(Destination(TOPIC_KIND, "RANKED"), topic=TopicPolicy(dispatch=DispatchPolicy(PRIORITY)))]
+)
 
 Commands = Callable[[OpenWirePeer, int], Any]
 
@@ -120,6 +129,7 @@ COMMANDS: Final[dict[str, Commands]] = {
     "consumers of a queue with selectors for one value": consumer_of(QUEUE, selector="a = 1 AND b > #"),
     "consumers of a queue with selectors for any value": consumer_of(QUEUE, selector="a LIKE '#%'"),
     "consumers of a topic with selectors": consumer_of(TOPIC, selector="a = #"),
+    "consumers of a topic with priorities": consumer_of(RANKED, rank=True),
     "consumers of a pattern": consumer_of(wire.ActiveMQTopic("T.>")),
     "consumers of several queues": consumer_of(wire.ActiveMQQueue("A,B,C")),
     "browsers": consumer_of(QUEUE, browser=True),
@@ -137,7 +147,7 @@ COMMANDS: Final[dict[str, Commands]] = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_s45_a_command_takes_no_more_work_after_many_of_its_kind(name: str) -> None:
-    peer = World().connect()
+    peer = World(policies=POLICIES).connect()
     peer.produces()
     peer.consumes(wire.ActiveMQTopic("ActiveMQ.Advisory.>"))  # advisories are part of the work
     peer.transacts(BEGIN)
@@ -158,16 +168,16 @@ def own_groups(peers: list[OpenWirePeer], count: int) -> None:
             peer.acknowledges(command.message, consumer=command.consumer_id.value)
 
 
-LEAVING: Final = [name for name in COMMANDS if "consumers" in name and "queue" in name] + ["owners of groups"]
+LEAVING: Final = [name for name in COMMANDS if "consumers" in name] + ["owners of groups"]
 
 
 @pytest.mark.parametrize("name", LEAVING)
 @pytest.mark.parametrize("is_lost", [False, True])
-def test_s45_a_consumer_of_a_queue_leaves_with_no_more_work_among_many(name: str, is_lost: bool) -> None:
-    """A consumer before all others of its kind, one between and one behind them leave the queue."""
+def test_s45_a_consumer_leaves_with_no_more_work_among_many(name: str, is_lost: bool) -> None:
+    """A consumer before all others of its kind, one between and one behind them leave."""
 
     def lines_among(count: int) -> list[int]:
-        world = World()
+        world = World(policies=POLICIES)
         peers = [world.connect() for _ in range(4)]
         command = COMMANDS.get(name, consumer_of(QUEUE))
         for number in range(1, count + 4):
