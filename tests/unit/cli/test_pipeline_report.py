@@ -16,6 +16,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/guides/report.md"
     [
         ([], 1, "name an archive at least"),
         (["nowhere"], 1, "there is no directory nowhere"),
+        (["s3://bucket/archive"], 1, "s3://bucket/archive is on shared storage, where no report reads; name a copy on"),
         (["--advisories", "nowhere"], 1, "there is no directory nowhere"),
         (["a", "--stuck-after", "soon"], 2, "'soon' is no whole number"),
         (["a", "--advisory", "b"], 2, "unknown option --advisory, did you mean --advisories?"),

@@ -18,6 +18,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archive_query import PARTITIONS, STATE
 from spanwire.pipeline.archive.selection import ARCHIVE_DDL, read_archive
 from spanwire.pipeline.columns.destinations import ADVISORIES
+from spanwire.pipeline.storage.location import local_path
 
 MAX_ARCHIVES: Final = 100  # archives of one kind; Spark lists the files of each
 MESSAGES: Final = "messages"
@@ -48,7 +49,10 @@ class Inputs:
             raise ConfigurationError("name an archive at least, as spanwire pipeline archive has written it")
         seen: set[Path] = set()
         for name in named:
-            path = Path(name).resolve()
+            local = local_path(name)
+            if local is None:
+                raise ConfigurationError(f"{name} is on shared storage, where no report reads; name a copy on a disk")
+            path = local.resolve()
             if not path.is_dir():
                 raise ConfigurationError(f"there is no directory {name}")
             if not any(path.glob(f"{PARTITIONS[0]}=*")) and not (path / STATE).is_dir():
