@@ -43,11 +43,11 @@ from spanwire.bridges.providers.amqp.codec import (
     write,
 )
 from spanwire.bridges.providers.amqp.messages import Way, bridge_message, dead_letter, outgoing_message
-from spanwire.bridges.providers.amqp.peers import Peer, address, capability, destination_of, peer_of
+from spanwire.bridges.providers.amqp.peers import Peer, address, capability, destination_of, last_part, peer_of
 from spanwire.bridges.providers.amqp.sections import Sections, field
 from spanwire.bridges.providers.amqp.values import id_text, id_value, jms_value, property_value
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TOPIC, Destination
-from spanwire.model.errors import MessageFormatError
+from spanwire.model.errors import InvalidDestinationError, MessageFormatError
 from spanwire.model.message_view import (
     BOOLEAN_VALUE,
     BYTE_VALUE,
@@ -534,12 +534,40 @@ def test_a_property_whose_name_is_a_list_has_a_dead_letter() -> None:
         (RABBIT, Destination(QUEUE, "a b/c%20"), "/amq/queue/a b%2Fc%20"),
         (RABBIT, Destination(QUEUE, "/queue/a"), "/queue/a"),
         (RABBIT, Destination(TOPIC, "a.b"), "/exchange/amq.topic/a.b"),
+        (RABBIT, Destination(QUEUE, "/queue/a%2Fb"), "/queue/a%2Fb"),
+        (RABBIT, Destination(QUEUE, "a%2fb"), "/amq/queue/a%2fb"),
+        (NEW_RABBIT, Destination(QUEUE, "a%2Fb"), "/queues/a%252Fb"),
         (NEW_RABBIT, Destination(QUEUE, "a b/c"), "/queues/a%20b%2Fc"),
         (NEW_RABBIT, Destination(TOPIC, "a.b"), "/exchanges/amq.topic/a.b"),
     ],
 )
 def test_each_broker_has_its_own_addresses(peer: Peer, destination: Destination, expected: str) -> None:
     assert address(peer, destination, PLACE) == expected
+
+
+@pytest.mark.parametrize("kind", [QUEUE, TOPIC])
+def test_rabbitmq_3_has_no_address_for_a_name_in_which_it_reads_a_slash(kind: int) -> None:
+    with pytest.raises(InvalidDestinationError, match=r"A%2FB: RabbitMQ 3\.10\.8 reads %2F as a slash"):
+        address(RABBIT, Destination(kind, "A%2FB"), PLACE)
+    one = message(TEXT, b"")
+    one.reply_to = Destination(TOPIC, "A%2FB")
+    with pytest.raises(MessageFormatError, match="JMSReplyTo"):
+        sent(one, RABBIT)
+
+
+@pytest.mark.parametrize(
+    ("peer", "name", "expected"),
+    [
+        (RABBIT, "/queue/A%2FB%20", "A/B%20"),
+        (NEW_RABBIT, "/queues/A%2FB%20", "A/B "),
+        (NEW_RABBIT, "A%2FB", "A%2FB"),
+        (ARTEMIS, "/A%2FB", "A%2FB"),
+    ],
+)
+def test_the_dead_letters_of_an_address_have_its_name_as_rabbitmq_reads_it(
+    peer: Peer, name: str, expected: str
+) -> None:
+    assert last_part(peer, Destination(QUEUE, name)) == expected
 
 
 def test_the_exchange_of_the_url_has_the_topics() -> None:

@@ -53,7 +53,7 @@ from spanwire.bridges.providers.bodies import (
     foreign_type,
 )
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.errors import MessageFormatError
+from spanwire.model.errors import InvalidDestinationError, MessageFormatError
 from spanwire.model.message_view import BYTES, OBJECT, PLAIN, STREAM, STRING_VALUE, TEXT, PropertyValue
 from spanwire.model.message_view import MAP as MAP_KIND
 from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_stream, encode_map, encode_stream
@@ -389,7 +389,10 @@ def _check_shorts(fields: dict[int, Value]) -> None:
 def _reply_address(destination: Destination, way: Way) -> str:
     if way.peer.is_rabbit and not way.peer.has_new_addresses and destination.is_queue:
         return CREATED_QUEUE + destination.name  # of which the plug-in makes the reply_to of AMQP 0-9-1
-    return address(way.peer, destination, way.place)
+    try:
+        return address(way.peer, destination, way.place)
+    except InvalidDestinationError as error:
+        raise MessageFormatError(f"JMSReplyTo: {error}") from None
 
 
 def _own_text(values: dict[str, PropertyValue], name: str) -> str | None:

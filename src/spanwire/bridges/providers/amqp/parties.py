@@ -14,9 +14,11 @@ from spanwire.bridges.providers.amqp.messages import Way, bridge_message, dead_l
 from spanwire.bridges.providers.amqp.peers import (
     QUALIFIED,
     TOPIC_EXCHANGE,
+    Peer,
     address,
     capability,
     created_queue,
+    last_part,
 )
 from spanwire.bridges.providers.amqp.sections import MAX_MESSAGE
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
@@ -50,7 +52,9 @@ class Receiver:
         assert self.unacknowledged, "a dead letter was received before"
         notes = {CAUSE: cause_text(cause), ORIGIN: str(self._source.destination)}
         octets = dead_letter(self.unacknowledged[-1].octets, notes)
-        connection, sender = await open_sender(self._source.factory, dead_letter_queue(self._source))
+        connection, sender = await open_sender(
+            self._source.factory, dead_letter_queue(self.connection.peer, self._source)
+        )
         try:
             outcomes = await sender.send([octets])
         finally:
@@ -298,9 +302,9 @@ async def open_receiver(connection: AmqpConnection, source: Source, credit: int)
     return Receiver(connection, source, link)
 
 
-def dead_letter_queue(source: Source) -> Destination:
+def dead_letter_queue(peer: Peer, source: Source) -> Destination:
     """Return the queue for dead letters: the name of the subscription or of the source, with a suffix."""
-    name = source.subscription or source.destination.name.rpartition("/")[2].rpartition(QUALIFIED)[2]
+    name = source.subscription or last_part(peer, source.destination).rpartition(QUALIFIED)[2]
     return Destination(QUEUE, name + SUFFIX)
 
 

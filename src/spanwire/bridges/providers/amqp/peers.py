@@ -64,6 +64,9 @@ def address(peer: Peer, destination: Destination, place: Place) -> str:
     """Return the address of a queue or topic; a name that begins with a slash is one already.
 
     At RabbitMQ a topic is a routing key of the exchange of topics, or of the exchange of the URL.
+
+    Raises `InvalidDestinationError` for a name with %2F at RabbitMQ 3, which reads a slash there and has no other way
+    to write it.
     """
     name = destination.name
     if peer.is_classic:
@@ -75,6 +78,11 @@ def address(peer: Peer, destination: Destination, place: Place) -> str:
         if destination.is_queue:
             return f"/queues/{quote(name, safe='')}"
         return f"/exchanges/{quote(exchange, safe='')}/{quote(name, safe='')}"
+    if SLASH in name or (SLASH in exchange and not destination.is_queue):
+        raise InvalidDestinationError(
+            f"{destination}: RabbitMQ {peer.version} reads %2F as a slash, so its AMQP 1.0 cannot address a name with "
+            "it: use a bridge over AMQP 0-9-1, or another name"
+        )
     name, exchange = name.replace("/", SLASH), exchange.replace("/", SLASH)
     return f"{OWN_QUEUE}{name}" if destination.is_queue else f"/exchange/{exchange}/{name}"
 
@@ -87,6 +95,15 @@ def created_queue(peer: Peer, name: str) -> str | None:
     if peer.has_new_addresses and SLASH in name:
         return None
     return CREATED_QUEUE + name.replace("/", SLASH)
+
+
+def last_part(peer: Peer, destination: Destination) -> str:
+    """Return the name at the end of a destination, decoded if the destination is an address of RabbitMQ."""
+    name = destination.name
+    part = name.rpartition("/")[2]
+    if not peer.is_rabbit or not name.startswith("/"):
+        return part
+    return unquote(part) if name.startswith(QUOTED) else part.replace(SLASH, "/")
 
 
 def capability(destination: Destination) -> str | None:
