@@ -25,12 +25,18 @@ from spanwire.bridges.providers.mqtt.incoming import IncomingProperties
 from spanwire.bridges.providers.mqtt.parties import MqttSource
 from spanwire.bridges.providers.nats.core_nats import MAX_WAITING, CoreSource
 from spanwire.bridges.providers.nats.jetstream import MESSAGE_ROOM, NatsSource
+from spanwire.bridges.providers.openwire import source_consumer
+from spanwire.bridges.providers.openwire.source_consumer import SourceConsumer
 from spanwire.bridges.providers.redis.parties import READ_COUNT, RedisSource
 from spanwire.bridges.providers.stomp import connection as stomp_connection
 from spanwire.bridges.providers.stomp.connection import StompConnection
 from spanwire.bridges.providers.window import Window
-from spanwire.model.destination import TOPIC, Destination
+from spanwire.client.addressing.consumer_options import ConsumerOptions
+from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.errors import JmsError
+from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME
+from tests.support.client_dialogue import PlayedBroker
 
 WAIT_S: Final = 10.0
 PLACE: Final = Place("stomp://h", "h", 61613, False, "", {}, None, None)
@@ -150,6 +156,54 @@ def test_activemq_classic_has_more_room_because_it_changes_the_order(
         reading.cancel()
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("product", "url", "name", "subscription", "kept"),
+    [
+        (PROVIDER_NAME, "tcp://h:1", "queue://Q", None, 1),
+        ("ActiveMQ", "h:1", "queue://Q", None, 1),  # Artemis writes no scheme
+        ("ActiveMQ", "tcp://h:1", "queue://Q", None, 3),
+        (None, None, "queue://Q", None, 3),
+        ("ActiveMQ", "tcp://h:1", "topic://T", "s", 3),
+        ("ActiveMQ", "tcp://h:1", "topic://T", None, 4),  # sends its messages once
+    ],
+)
+def test_activemq_classic_has_more_room_over_openwire_too(
+    product: str | None,
+    url: str | None,
+    name: str,
+    subscription: str | None,
+    kept: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = PlayedBroker()
+    broker.lets_in()
+    session = broker.session("client")
+    other = broker.consumer(session)
+    broker.dispatches(other, "x")
+    size = other.octets
+    consumers: list[ClientConsumer] = []
+
+    async def subscribe(destination: Destination, options: ConsumerOptions) -> Any:
+        consumers.append(broker.consumer(session, str(destination), ConsumerOptions(prefetch=options.prefetch)))
+        consumers[0].max_octets = options.max_octets
+        return SimpleNamespace(core=consumers[0])
+
+    async def scenario() -> None:
+        for limit, count in (("MAX_OCTETS", 1), ("MAX_IN_ORDER", 3), ("MAX_FLOOD", 4)):
+            monkeypatch.setattr(source_consumer, limit, count * size)
+        link = SimpleNamespace(wire_format=SimpleNamespace(provider_name=product))
+        core = SimpleNamespace(broker_url=url, correlator=SimpleNamespace(link=link))
+        connection: Any = SimpleNamespace(shared=SimpleNamespace(core=core))
+        own: Any = SimpleNamespace(subscribe=subscribe)
+        source = Source(ConnectionFactory("tcp://h:1"), parse_destination(name, QUEUE), subscription=subscription)
+        await SourceConsumer(connection, own, source, 10, False).open()
+
+    run(scenario)
+    (consumer,) = consumers
+    broker.dispatches(consumer, *"abcde")
+    assert (consumer.is_full, consumer.octets) == (True, kept * size)
 
 
 def test_a_write_to_a_silent_broker_ends_when_the_connection_counts_as_lost() -> None:
