@@ -219,13 +219,15 @@ class EndpointReader:
     def _unknown(self, scheme: str, location: Location) -> ConfigurationError:
         """Return the error about an unknown scheme; a similar name of a broker comes before similar formats."""
         schemes = [*self._brokers, *BUILT_IN_BROKERS, *COMPONENTS, *FILE_FORMATS, JDBC, ANY_FORMAT]
-        near = closest(scheme, self._brokers) or closest(scheme, schemes)
+        near = closest(scheme, self._brokers)
         if near is not None:
             return location.unknown("endpoint scheme", scheme, [near])
         shown = shown_name(scheme)[:MAX_SHOWN]
+        known = suggestion(shown, schemes)
+        then = f"{known} For" if known.endswith("?") else f"{known}; for"
         return location.error(
-            f"there is no endpoint scheme {shown!r}{suggestion(shown, schemes)}; for a broker write --broker "
-            f"{shown}=URL, or name it in brokers of the file"
+            f"there is no endpoint scheme {shown!r}{then} a broker write --broker {shown}=URL, "
+            "or name it in brokers of the file"
         )
 
     def _jdbc(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:

@@ -79,6 +79,10 @@ def test_a_route_of_camels_yaml_is_read() -> None:
         ("- &a {from: x}\n- *a", r"r.yaml:2: aliases \(\*name\) are refused"),
         ("- !!python/object:os.system {}", "r.yaml:1: the tag"),
         (f'- from: {{uri: "activmq:queue:A", {TO}}}', "no endpoint scheme 'activmq'; did you mean activemq?"),
+        (
+            f'- from: {{uri: "other:queue:A", {TO}}}',
+            r"did you mean timer\? For a broker write --broker other=URL, or name it in brokers of the file",
+        ),
         (f'- brokers: {{far: {{url: "tcp://f:1"}}}}\n- from: {{uri: "fra:queue:A", {TO}}}', "'fra'; did you mean far?"),
         (f'- from: {{uri: "shop:queue:A", {TO}}}', "for a broker write --broker shop=URL, or name it in brokers of"),
         (f'- from: {{uri: "jms:queue:A?selektor=a", {TO}}}', "no parameter 'selektor'; did you mean selector?"),
