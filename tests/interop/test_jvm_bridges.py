@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,7 @@ from tests.service.started import Started, spanwire
 from tests.support import distributions
 from tests.support.broker_process import BrokerProcess
 from tests.support.classic import classic_broker
+from tests.support.java import compile_java
 from tests.support.java_clients import ACTIVEMQ, activemq_jars
 from tests.support.peers import require
 
@@ -62,6 +64,15 @@ sourceDestination = "queue://A"
 targetConnectionFactory = "{near}"
 targetDestination = "queue://B"
 maxRetries = 0
+"""
+
+# As IBM MQ's client, which finds its own parts by the class loader of the thread.
+BY_THREAD: Final = """
+public class ByThread extends org.apache.activemq.ActiveMQConnectionFactory {
+    public ByThread() throws ClassNotFoundException {
+        Thread.currentThread().getContextClassLoader().loadClass("ByThread");
+    }
+}
 """
 
 
@@ -117,6 +128,24 @@ def test_a_bridge_from_java_keeps_bodies_and_properties(tmp_path: Path, jars: tu
         assert [message.body for message in received] == expected
         assert all(message.properties == received[0].properties for message in received)
         assert received[0].properties == {**properties, "s": 3, "y": -1, "f": 0.25}
+
+
+@pytest.mark.long
+def test_a_client_that_loads_its_classes_by_the_thread_s_class_loader_works(tmp_path: Path) -> None:
+    require("activemq-client", "jpype", "java")
+    sources, directory = tmp_path / "sources", tmp_path / "jars"
+    sources.mkdir(), directory.mkdir()
+    (sources / "ByThread.java").write_text(BY_THREAD, "utf-8")
+    jars = activemq_jars(directory)
+    classes = compile_java(sources, tmp_path / "classes")
+    with zipfile.ZipFile(directory / "by-thread.jar", "w") as jar:
+        jar.write(classes / "ByThread.class", "ByThread.class")
+    with Broker() as far, Broker() as near:
+        with client.connect(far.url) as connection, connection.session() as session:
+            session.create_producer("queue://A").send("text")
+        done = run_file(tmp_path, jars, factory="ByThread", far=far.url, near=near.url)
+        assert done.returncode == 0, done.stdout
+        assert [message.body for message in near.browse(Destination(QUEUE, "B"), 10)] == ["text"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
     [connectionFactories.mq]
     provider = "jvm"
     factoryClass = "com.ibm.mq.jms.MQConnectionFactory"
-    jars = ["com.ibm.mq.allclient.jar", "javax.jms-api.jar"]     all of --jars without it
+    jars = ["com.ibm.mq.allclient.jar", "javax.jms-api.jar", "org.json.jar"]     all of --jars without it
     [connectionFactories.mq.properties]
     hostName = "mq.example.com"
     port = 1414

@@ -49,6 +49,12 @@ def start_machine(jars: Sequence[str]) -> None:
         ) from None
 
 
+def prepare_thread() -> None:
+    """Give this thread the class loader of the jars, which Java's own threads have; IBM MQ's client needs it."""
+    loader = jpype.JClass("java.lang.ClassLoader").getSystemClassLoader()
+    jpype.JClass("java.lang.Thread").currentThread().setContextClassLoader(loader)
+
+
 def text_of(error: Java) -> str:
     """Return one line about a Java exception, with the causes."""
     parts: list[str] = []

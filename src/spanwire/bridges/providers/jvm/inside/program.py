@@ -19,7 +19,7 @@ from spanwire.bridges.providers.jvm.frames import (
     encode_frame,
     read_messages,
 )
-from spanwire.bridges.providers.jvm.inside.java import JavaError, one_line, start_machine, text_of
+from spanwire.bridges.providers.jvm.inside.java import JavaError, one_line, prepare_thread, start_machine, text_of
 from spanwire.bridges.providers.jvm.inside.jms_connection import JmsConnection, RefusedError
 from spanwire.bridges.providers.jvm.inside.xa_connection import Branch, XaJmsConnection
 from spanwire.model.errors import SpanwireError
@@ -72,6 +72,7 @@ class ConnectionThread:
         """
         connection = self._connection
         if not self._has_ended.wait(PATIENCE_S) and connection is not None:
+            prepare_thread()
             connection.close()
 
     def cancel(self) -> None:
@@ -81,6 +82,7 @@ class ConnectionThread:
             connection.cancel()
 
     def _run(self) -> None:
+        prepare_thread()
         while True:
             request = self._requests.get()
             if request is None:
