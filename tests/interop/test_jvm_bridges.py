@@ -134,7 +134,8 @@ def test_a_bridge_from_java_keeps_bodies_and_properties(tmp_path: Path, jars: tu
 def test_a_client_that_loads_its_classes_by_the_thread_s_class_loader_works(tmp_path: Path) -> None:
     require("activemq-client", "jpype", "java")
     sources, directory = tmp_path / "sources", tmp_path / "jars"
-    sources.mkdir(), directory.mkdir()
+    sources.mkdir()
+    directory.mkdir()
     (sources / "ByThread.java").write_text(BY_THREAD, "utf-8")
     jars = activemq_jars(directory)
     classes = compile_java(sources, tmp_path / "classes")
