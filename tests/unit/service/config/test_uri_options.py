@@ -197,6 +197,22 @@ def test_a_connector_has_its_options(query: str, expected: tuple[object, ...]) -
     assert settings_of(f"tcp://127.0.0.1:1?{query}") == expected
 
 
+def test_a_limit_of_a_connector_above_the_highest_is_told() -> None:
+    findings = Findings("b.xml")
+    uri = "tcp://127.0.0.1:1?maximumConnections=10001&wireFormat.maxFrameSize=105906177&connectAttemptTimeout=600001"
+    settings = connector_settings(uri, None, 3, findings)
+    assert settings is not None
+    assert (settings.maximum_connections, settings.max_frame_size, settings.login_timeout) == (10_000, 105906176, 600)
+    assert findings.warnings == (
+        "b.xml:3: maximumConnections of tcp://127.0.0.1:1?… is 10001; the highest value 10000 is used",
+        "b.xml:3: wireFormat.maxFrameSize of tcp://127.0.0.1:1?… is 105906177; the highest value 105906176 is used",
+        "b.xml:3: connectAttemptTimeout of tcp://127.0.0.1:1?… is 600001; the highest value 600000 is used",
+    )
+    lower = Findings("b.xml")
+    connector_settings(uri.replace("10001", "10000").replace("177", "176").replace("001", "000"), None, 3, lower)
+    assert lower.warnings == ()
+
+
 def test_the_class_of_traffic_of_a_link_is_that_of_its_address() -> None:
     uri = parse_uri("tcp://h:1?socket.diffServ=AF11", pytest.fail)
     assert uri is not None

@@ -44,6 +44,12 @@ MAX_URI: Final = 4_096  # characters; bounds the work of parsing
 MAX_OPTIONS: Final = 64
 DEFAULT_INACTIVITY_MS: Final = 30_000
 MAX_LOGIN_TIMEOUT: Final = 600.0  # seconds; highest connectAttemptTimeout
+# option → the highest value; a limit may be lower, never off
+HIGHEST: Final = {
+    "maximumConnections": MAX_CONNECTIONS,
+    "wireFormat.maxFrameSize": MAX_FRAME_SIZE,
+    "connectAttemptTimeout": int(MAX_LOGIN_TIMEOUT * 1000),
+}
 
 CLIENT_SCHEMES: Final = frozenset(
     "discovery failover fanout masterslave multicast peer rendezvous simple static zeroconf".split()
@@ -158,6 +164,7 @@ def connector_settings(
     protocols = _protocols(options, line, findings) if protocol == AUTO else ()
     if protocols is None:
         return None
+    _warn_of_limits(redacted(text), options, line, findings)
     login_timeout = _seconds(options, "connectAttemptTimeout", LOGIN_DEADLINE, MAX_LOGIN_TIMEOUT)
     return ConnectorSettings(
         name=name or f"{uri.scheme}://{uri.host}:{uri.port}",
@@ -181,6 +188,13 @@ def connector_settings(
         tls=_tls(uri, f"the connector {redacted(text)}", options, stores, line, findings),
         origins=_origins(options, line, findings),
     )
+
+
+def _warn_of_limits(word: str, options: dict[str, str], line: int, findings: Findings) -> None:
+    """Warn of options above their highest values."""
+    for name, highest in HIGHEST.items():
+        if _number(options, name, 0) > highest:
+            findings.warn(line, f"{name} of {word} is {options[name]}; the highest value {highest} is used")
 
 
 def _tls(
