@@ -71,6 +71,7 @@ class Connection:
 
         Waits at most ``jms.closeTimeout`` for the broker.
         """
+        self._requestor.end()
         await self.shared.close()
 
     def requestor(self) -> Requestor:

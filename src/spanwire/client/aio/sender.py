@@ -25,6 +25,7 @@ class Sender:
     def __init__(self, core: ClientProducer, shared: CoreConnection) -> None:
         self.core: Final = core
         self._shared: Final = shared
+        self._ready: Final = shared.ready()
 
     async def send(
         self,
@@ -114,7 +115,7 @@ class Sender:
         shared = self._shared
         timeout_ms = shared.core.settings.send_timeout_ms
         timeout = timeout_ms / 1000 if timeout_ms else None
-        async with shared.ready():
+        async with self._ready:
             await shared.wait_writable(timeout)
             request = self.core.send(outgoing, wait, shared.machine.now().wall_ms)
             if request is None:

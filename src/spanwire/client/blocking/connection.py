@@ -72,6 +72,7 @@ class Connection:
 
         Waits at most ``jms.closeTimeout`` for the broker.
         """
+        self._requestor.end()
         self.shared.close()
 
     def requestor(self) -> Requestor:

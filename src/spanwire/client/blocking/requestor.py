@@ -15,6 +15,7 @@ from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.requestor import Replies
 from spanwire.model.destination import Destination
+from spanwire.model.errors import IllegalStateError
 
 
 class ReplySession(Protocol):
@@ -45,10 +46,15 @@ class Requestor:
 
     def __init__(self, shared: CoreConnection, open_session: Callable[[], ReplySession]) -> None:
         self._shared: Final = shared
-        self._open_session: Final = open_session
+        self._open_session: Callable[[], ReplySession] | None = open_session
         self._replies: Final = Replies(shared.core.connection_id)
         self._starting: Final = threading.Lock()
         self._ends: _Ends | None = None
+
+    def end(self) -> None:
+        """Forget the closed connection and the own session, which refer to this requestor."""
+        self._open_session = None
+        self._ends = None
 
     def reply_queue(self) -> Destination:
         """Return the temporary queue of the replies; the first call creates the queue."""
@@ -58,6 +64,8 @@ class Requestor:
     def _started(self) -> _Ends:
         with self._starting:
             if self._ends is None:
+                if self._open_session is None:
+                    raise IllegalStateError("the connection is closed")
                 session = self._open_session()
                 queue = session.create_temporary_queue()
                 producer = session.create_producer(None)

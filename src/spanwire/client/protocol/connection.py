@@ -346,8 +346,12 @@ class ClientConnection(LinkReceiver):
             link.send(wire.ShutdownInfo())
 
     def mark_closed(self) -> None:
-        """Fail the connection because the caller has closed it."""
+        """Fail the connection because the caller has closed it, and let go of sessions that are not closed."""
         self.fail(IllegalStateError("the connection is closed"))
+        for session in self.sessions.values():
+            session.let_go()
+        self.sessions.clear()
+        self._consumers.clear()
 
     def on_negotiated(self, wire_format: WireFormat) -> None:
         """Send the ConnectionInfo: the wire format is negotiated."""

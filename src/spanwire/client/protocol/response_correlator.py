@@ -44,9 +44,12 @@ class Request:
         self.structures: list[DataStructure] = []  # of a DataArrayResponse
 
     def raise_error(self) -> None:
-        """Raise the broker's refusal, if there is one."""
+        """Raise the broker's refusal once, if there is one."""
         if self.error is not None:
-            raise self.error
+            try:
+                raise self.error
+            finally:
+                self.error = None  # its traceback refers to this request
 
 
 class ResponseCorrelator:

@@ -313,6 +313,11 @@ class ClientSession:
             wire.RemoveInfo(object_id=self._id, last_delivered_sequence_id=last_delivered), self.number
         )
 
+    def let_go(self) -> None:
+        """Forget consumers and producers of a closed connection, since they refer to the session."""
+        self.consumers.clear()
+        self.producers.clear()
+
 
 def mode_of(acknowledge: str) -> int:
     """Return the number of an acknowledgement mode.

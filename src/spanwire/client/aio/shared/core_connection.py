@@ -66,7 +66,6 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self._process: Final = os.getpid()
         self.forks: Final = FORKS.watch()
         self.lock: Final = contextlib.nullcontext()  # stands for the lock of the blocking shell
-        self._ready: Final = Ready(self)
         self._loop: Final = asyncio.get_running_loop()
         self.wire: Wire | None = None
         self._online: Final = asyncio.Event()
@@ -97,7 +96,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
 
     def ready(self) -> Ready:
         """Return the context ``async with connection.ready():``; its entry waits for a broker."""
-        return self._ready
+        return Ready(self)
 
     async def wait_online(self) -> None:
         """Wait until the connection is online. Raises `JmsError` after the ``timeout`` of the failover URL."""
@@ -487,6 +486,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             if self._timer is not None:
                 self._timer.cancel()
             self._after_input()
+            self._message_waiters.clear()
             wire = self.wire
             self.wire = None
             if wire is not None and wire.is_writable:

@@ -56,7 +56,6 @@ class CoreConnection:
         self.tls: Final = tls
         self._changed: Final = threading.Condition(self.lock)
         self._keeper_due: Final = threading.Condition(self.lock)
-        self._ready: Final = Ready(self)
         self._channel: Channel | None = None
         self.unsent = bytearray()
         self._is_driven = False
@@ -77,7 +76,7 @@ class CoreConnection:
 
     def ready(self) -> Ready:
         """Return the context ``with connection.ready():``; its entry takes the lock and waits for a broker."""
-        return self._ready
+        return Ready(self)
 
     def wait_online(self) -> None:
         """Wait until the connection is online. Raises `JmsError` after the ``timeout`` of the failover URL."""
