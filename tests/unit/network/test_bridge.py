@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import pytest
 
@@ -471,11 +472,60 @@ def test_a_message_is_acknowledged_here_only_when_the_remote_broker_has_stored_i
     assert a.queue("Q")[1] == 1
 
 
+def test_a_message_is_forwarded_only_when_this_broker_has_it_on_its_disk() -> None:
+    network, a, b, link = pair()
+    b.client().consumes(Q, manual=True)
+    network.settles()
+    client = a.client()
+    client.sends(Q, "one")
+    client.sends(Q, "two", persistent=False)  # it does not overtake
+    link.flush()
+    link.deliver()
+    assert link.bridge is not None and link.bridge.in_flight == 2
+    assert b.queue("Q")[0] == 0
+    a.store_turn()
+    link.flush()
+    link.deliver()
+    assert b.queue("Q")[0] == 2
+
+
+def test_a_message_that_waits_for_the_disk_when_the_link_breaks_crosses_over_the_next_one() -> None:
+    network, a, b, link = pair()
+    inbox = b.client().consumes(Q)
+    network.settles()
+    a.client().sends(Q, "one")
+    link.breaks()
+    a.store_turn()
+    assert b.queue("Q")[0] == 0
+    network.settles()
+    assert inbox.texts == ["one"]
+
+
+def test_a_settled_message_does_not_come_again_when_a_broker_on_its_way_loses_power_and_link() -> None:
+    network = Network()
+    a, b, c = (network.site(name) for name in "ABC")
+    first, second = (
+        network.link(near, far, BridgeSettings(consumer_ttl=2, message_ttl=2)) for near, far in ((a, b), (b, c))
+    )
+    inbox = c.client().consumes(Q)
+    network.settles()
+    a.client().sends(Q, "one")
+    a.store_turn()
+    first.turn()
+    second.turn()  # the broker in the middle has not synced the message
+    c.turn()
+    first.breaks()
+    b.crashes(b.disk.power_cut(Random(1)))
+    network.settles()
+    assert inbox.texts == ["one"]
+
+
 def test_when_the_link_breaks_before_the_answer_the_message_is_forwarded_again_and_taken_once() -> None:
     network, a, b, link = pair()
     inbox = b.client().consumes(Q)
     network.settles()
     a.client().sends(Q, "one")
+    a.store_turn()
     link.flush()
     link.deliver()  # it is at the remote broker, the answer is not here
     link.breaks()

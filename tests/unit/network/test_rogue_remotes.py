@@ -53,6 +53,7 @@ class Remote:
         self.octets(b"".join(self._encoder.encode(command) for command in commands))
 
     def listens(self) -> None:
+        self.site.store_turn()  # a link forwards what the disk has
         commands = self._decoder.feed(b"".join(self.bridge.data_to_send()))
         while commands:
             self.heard.extend(commands)

@@ -13,6 +13,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.persistence.sync_gate import HeldMessage, SyncGate
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
 from spanwire.broker.security.audit_log import printable
 from spanwire.model.acks import INDIVIDUAL_ACK, POISON_ACK, STANDARD_ACK, MessageAck
@@ -95,13 +96,16 @@ class Forwarder(DemandBridge):
         self._undeliverable: Final[list[tuple[InFlightMessage, str]]] = []
         self._touched: Final[list[DemandSubscription]] = []
         self._retries: Final[ForwardRetries] = ForwardRetries()
+        self._gate: Final[SyncGate] = SyncGate(
+            broker.assembly.context, broker.assembly.replies, client.output, self._send_held
+        )
         self._refusals_logged = 0
         self._is_closed = False
 
     @property
     def in_flight(self) -> int:
-        """The number of forwarded messages without an answer."""
-        return len(self._unanswered) + len(self._unflushed) + self._retries.scheduled_count
+        """The number of messages without an answer of the remote broker."""
+        return len(self._unanswered) + len(self._unflushed) + len(self._gate) + self._retries.scheduled_count
 
     @property
     def remote_id(self) -> str:
@@ -135,7 +139,21 @@ class Forwarder(DemandBridge):
         local = self.local
         if message.destination.is_advisory or (demand.is_durable and not local.demand.can_forward(message)):
             self._confirm(entry)  # advisories stay at their broker; a durable subscription has no filter of its own
-            return
+        elif self._gate.lets_through(reference):
+            self._send(entry, reference, redelivery_count)
+        else:
+            self._gate.hold(entry, reference, redelivery_count)
+
+    def _send_held(self, held: HeldMessage) -> None:
+        """Send a message that has just been synced, unless its consumer has ended."""
+        entry = held.consumer
+        assert isinstance(entry, InFlightMessage)
+        subscription = entry.demand.subscription
+        if subscription is not None and not subscription.removed:
+            self._send(entry, held.reference, held.redelivery_count)
+
+    def _send(self, entry: InFlightMessage, reference: MessageReference, redelivery_count: int) -> None:
+        message = reference.message
         command_id = self._remote.next_command_id()
         answered = message.persistent or self._settings.always_sync_send
         try:
@@ -383,6 +401,7 @@ class Forwarder(DemandBridge):
         self._is_closed = True
         self._remote_brokers.remove_link(self._remote.broker_id)
         self.local.close(now)
+        self._gate.clear()
         self._unanswered.clear()
         self._unflushed.clear()
         self._undeliverable.clear()

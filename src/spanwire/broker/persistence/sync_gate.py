@@ -1,0 +1,93 @@
+"""Holds messages of a link back until the disk has them.
+
+A broker may dispatch a message before the sync. A link must not forward it so early. If this broker then lost its
+power, the broker before it on the way would send the message again, with a new number here. The broker behind could not
+recognise the second copy, and its consumers might get a settled message again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.persistence.reply_queue import Arrivals, PendingReply, ReplyQueue
+from spanwire.broker.ports import NO_TOKEN
+from spanwire.model.ids import MessageId
+
+
+class HeldMessage:
+    """A message in flight that waits for the sync of ``position``, 0 for a message that the store does not get."""
+
+    __slots__ = ("consumer", "position", "redelivery_count", "reference")
+
+    def __init__(self, consumer: object, reference: MessageReference, redelivery_count: int, position: int) -> None:
+        self.consumer: Final[object] = consumer
+        self.reference: Final[MessageReference] = reference
+        self.redelivery_count: Final[int] = redelivery_count
+        self.position: Final[int] = position
+
+    @property
+    def message_id(self) -> MessageId:
+        """The id of the message."""
+        return self.reference.message.message_id
+
+
+class SyncGate(Arrivals):
+    """The messages of a link that are not synced yet, in order. Bounded by the windows of the link's consumers."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        replies: ReplyQueue,
+        output: ConnectionOutput,
+        release: Callable[[HeldMessage], None],
+    ) -> None:
+        """``release`` takes each message after its sync; ``output`` is the link's, marked for a flush."""
+        self._context: Final[BrokerContext] = context
+        self._replies: Final[ReplyQueue] = replies
+        self._output: Final[ConnectionOutput] = output
+        self._release: Final[Callable[[HeldMessage], None]] = release
+        self._held: Final[deque[HeldMessage]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def lets_through(self, reference: MessageReference) -> bool:
+        """Return True if a message may pass now: it is synced or never stored, and no earlier message is held."""
+        if self._held:
+            return False
+        store = self._context.store
+        return reference.sequence <= 0 or store is None or self._replies.is_stored(store.position())
+
+    def hold(self, consumer: object, reference: MessageReference, redelivery_count: int) -> None:
+        """Release a message once the disk has all changes so far, behind the messages held before.
+
+        ``consumer`` is handed back with the message.
+        """
+        store = self._context.store
+        position = 0 if store is None or reference.sequence <= 0 else store.position()
+        self._held.append(HeldMessage(consumer, reference, redelivery_count, position))
+        if position > 0:
+            reply = PendingReply(position, self._output, NO_TOKEN, None)
+            reply.destinations = []
+            reply.arrivals = self
+            self._replies.add(reply)
+
+    def enter(self, at_most: int) -> int:
+        """Release the synced messages, ``at_most`` now; see `Arrivals.enter`."""
+        count = 0
+        held = self._held
+        while held and count < at_most and self._replies.is_stored(held[0].position):
+            self._release(held.popleft())
+            count += 1
+        if count > 0:
+            self._output.mark_dirty()
+        return count
+
+    def clear(self) -> None:
+        """Forget all messages, because the link has ended."""
+        self._held.clear()
