@@ -25,6 +25,7 @@ from tools.generate_cli_reference import help_of, subcommands  # noqa: E402 -- r
 TARGET: Final = ROOT / "man"
 DATE: Final = "2026-11-26"  # of the version
 USAGE_WIDTH: Final = "78"  # columns; argparse takes the terminal's otherwise
+USAGE: Final = "usage: "
 STATUS: Final = (("0", "success"), ("1", "failure"), ("2", "wrong command line"), ("130", "ended by Ctrl-C"))
 
 
@@ -85,7 +86,7 @@ def command(name: str) -> Iterator[str]:
         for word, sub in subcommands(name, printed).items():
             if sub is not None:
                 yield f".SH SPANWIRE {escaped(f'{name} {word}').upper()}"
-                yield from preformatted(sub.format_usage().removeprefix("usage: "))
+                yield from preformatted(usage(sub))
                 yield ".PP"
                 yield from description(sub)
                 yield from arguments(sub, ".SS")
@@ -102,7 +103,12 @@ def head(name: str, task: str) -> Iterator[str]:
 def synopsis(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Return argparse's own line of usage."""
     yield ".SH SYNOPSIS"
-    yield from preformatted(parser.format_usage().removeprefix("usage: "))
+    yield from preformatted(usage(parser))
+
+
+def usage(parser: argparse.ArgumentParser) -> str:
+    """Return the usage without its first word, for which argparse indents the other lines."""
+    return parser.format_usage().removeprefix(USAGE).replace("\n" + " " * len(USAGE), "\n")
 
 
 def description(parser: argparse.ArgumentParser) -> Iterator[str]:

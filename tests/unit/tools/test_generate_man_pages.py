@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import tomllib
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.cli.main import COMMANDS
-from tools.generate_man_pages import escaped, line, pages
+from tools.generate_man_pages import escaped, line, pages, synopsis
 
 ROOT = Path(__file__).resolve().parents[3]
 MAN = ROOT / "man"
@@ -51,3 +52,14 @@ def test_a_page_shows_options_with_their_meaning() -> None:
     text = (MAN / "spanwire-start.1").read_text("utf-8")
     assert r"\fB\-\-web\fR" in text
     assert "serve metrics, health and an HTTP API" in text
+
+
+def test_the_lines_of_a_synopsis_stand_below_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "78")
+    parser = argparse.ArgumentParser("spanwire start")
+    for name in ("first", "second", "third"):
+        parser.add_argument(f"--{name}-of-the-long-options", metavar="VALUE")
+    lines = [line.replace("\\", "") for line in synopsis(parser)]
+    assert lines[2].startswith("spanwire start [-h]")
+    assert [len(line) - len(line.lstrip()) for line in lines[3:-1]] == [len("spanwire start ")] * len(lines[3:-1])
+    assert len(lines) > 4
