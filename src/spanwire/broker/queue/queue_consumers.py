@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 from mypy_extensions import i64
@@ -13,6 +14,7 @@ from spanwire.broker.queue.pending_list import PendingList
 
 DEFAULT_START_WAIT_MS: Final = 1_000  # milliseconds; consumersBeforeDispatchStarts without a time waits as in ActiveMQ
 AT_ONCE: Final = -1
+FEW: Final = 32  # consumers that each message may look at for the next one with room
 
 
 class QueueConsumer(Attachment):
@@ -25,15 +27,24 @@ class QueueConsumer(Attachment):
         "groups",
         "index",
         "is_conditional",
+        "is_ready",
         "is_selective",
         "number",
         "positions",
         "priority",
         "rank",
+        "ready",
         "subscription",
     )
 
-    def __init__(self, subscription: Subscription, priority: int, rank: int) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        priority: int,
+        rank: int,
+        ready: OrderedDict[QueueConsumer, None] | None = None,
+    ) -> None:
+        """``ready`` is `QueueConsumers.ready`."""
         self.subscription: Final[Subscription] = subscription
         self.positions: list[ScanPosition] = []
         self.groups: Final[dict[str, None]] = {}  # keys of the message groups that it owns
@@ -43,6 +54,14 @@ class QueueConsumer(Attachment):
         self.number = 0  # in its group of one selector
         self.is_selective: Final[bool] = subscription.selector is not None or subscription.is_filtered
         self.is_conditional: Final[bool] = subscription.bridge_condition is not None
+        self.ready: Final[OrderedDict[QueueConsumer, None] | None] = ready
+        self.is_ready = True  # stands in ``ready``, or nobody has looked for room
+
+    def note_room(self) -> None:
+        """Note that the subscription may have got room for a message."""
+        if not self.is_ready and self.ready is not None:
+            self.is_ready = True
+            self.ready[self] = None
 
 
 class QueueConsumers:
@@ -53,7 +72,8 @@ class QueueConsumers:
     acknowledgement of all messages in flight to the previous consumer.
 
     The cost of a consumer that comes or leaves hardly depends on the number of others. Otherwise a thousand clients
-    that come or leave at once would take the square of their number.
+    that come or leave at once would take the square of their number. Neither does the cost of a message: of more than
+    `FEW` consumers, those without room are passed over until `QueueConsumer.note_room`.
     """
 
     def __init__(self, policy: QueuePolicy, lists: list[PendingList]) -> None:
@@ -65,6 +85,10 @@ class QueueConsumers:
         self._policy: Final[QueuePolicy] = policy
         self._pending_lists: Final[list[PendingList]] = lists
         self._strict: Final[bool] = policy.strict_order_dispatch
+        self.ready: Final[OrderedDict[QueueConsumer, None]] = OrderedDict()  # consumers that may have room, in turn
+        self._has_ready = False  # ``ready`` has all consumers that may have room
+        self._misses = 0  # searches in ``ready`` without success since it had all consumers
+        self._shared = 0  # consumers of several destinations: a window that reopens is not noted at each
         self._next = 0
         self._ranks = 0  # ranks given so far
         self._has_positions = False  # each consumer has a scan position
@@ -75,11 +99,13 @@ class QueueConsumers:
     def attach(self, subscription: Subscription) -> QueueConsumer:
         """Add a consumer behind the others of the same priority."""
         priority = subscription.info.priority if self._policy.use_consumer_priority else 0
-        consumer = QueueConsumer(subscription, priority, self._next_rank())
+        consumer = QueueConsumer(subscription, priority, self._next_rank(), self.ready)
         consumer.index = _index_of(consumer, self.all)
         self.all.insert(consumer.index, consumer)
         self.newest = consumer
         self._count(consumer, 1)
+        if self._has_ready:
+            self.ready[consumer] = None
         if self._has_positions:
             self._open(consumer)
         if subscription.info.exclusive or self._policy.all_consumers_exclusive:
@@ -123,6 +149,7 @@ class QueueConsumers:
     def _forget(self, consumer: QueueConsumer) -> None:
         self._close(consumer)
         self._count(consumer, -1)
+        self.ready.pop(consumer, None)
         if self.newest is consumer:
             self.newest = None
         if self._leaving is consumer.subscription:
@@ -135,6 +162,9 @@ class QueueConsumers:
             self.selective += number
         if consumer.is_conditional:
             self.conditional += number
+        if consumer.subscription.shared:
+            self._shared += number
+            self._has_ready = False
 
     def _begin_turns(self) -> None:
         """Have the first consumer begin, and the best one among exclusive consumers get the messages."""
@@ -220,6 +250,8 @@ class QueueConsumers:
         count: i64 = len(consumers)
         if not self.uniform:
             return self._next_by_priority()
+        if count > FEW and not self._strict and self._shared == 0:
+            return self._next_ready()
         index: i64 = 0 if self._strict else self._next
         remaining = count
         while remaining > 0:
@@ -232,6 +264,34 @@ class QueueConsumers:
                 return subscription
             remaining -= 1
         return None
+
+    def _next_ready(self) -> Subscription | None:
+        """Return the next consumer in turn with room among many, without a look at those known to be full.
+
+        Now and then all are looked at again, at the cost of one look for each search. So no consumer waits for good.
+        """
+        if not self._has_ready:
+            self._look_at_all()
+        ready = self.ready
+        while ready:
+            consumer = next(iter(ready))
+            if consumer.subscription.can_take():
+                ready.move_to_end(consumer)
+                return consumer.subscription
+            consumer.is_ready = False
+            del ready[consumer]
+        self._misses += 1
+        if self._misses > len(self.all):
+            self._has_ready = False
+        return None
+
+    def _look_at_all(self) -> None:
+        self._has_ready = True
+        self._misses = 0
+        self.ready.clear()
+        for consumer in self.all:
+            consumer.is_ready = True
+            self.ready[consumer] = None
 
     def _exclusive_taker(self) -> Subscription | None:
         leaving = self._leaving
@@ -301,6 +361,15 @@ class QueueConsumers:
         """Return True if a consumer can take a message."""
         if self._exclusive is not None:
             return self._exclusive_taker() is not None
+        if self._has_ready:
+            ready = self.ready
+            while ready:
+                consumer = next(iter(ready))
+                if consumer.subscription.can_take():
+                    return True
+                consumer.is_ready = False
+                del ready[consumer]
+            return False
         return any(consumer.subscription.can_take() for consumer in self.all)
 
 

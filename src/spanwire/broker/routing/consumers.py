@@ -24,6 +24,7 @@ from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue.browser import Browse
 from spanwire.broker.queue.queue import Queue
+from spanwire.broker.queue.queue_consumers import QueueConsumer
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.routing.consumer_removal import CONSUMERS_PER_STEP, Leaving
 from spanwire.broker.security.access_control import AccessControl
@@ -247,7 +248,9 @@ class ConsumerRegistry(ConsumerRemover):
         if subscription.shared:
             self._refill_shared(subscription)
             return
-        for destination in subscription.destinations:
+        for destination, attachment in subscription.destinations.items():
+            if isinstance(attachment, QueueConsumer):
+                attachment.note_room()
             destination.fill()
 
     def refill_all(self, state: ConnectionState) -> None:

@@ -225,6 +225,50 @@ def test_owners_of_groups_that_leave_together_send_the_others_back_once() -> Non
     assert returns <= 3, f"{FEW} consumers sent the others back {returns} times"
 
 
+@pytest.mark.parametrize("has_backlog", [False, True])
+def test_a_message_takes_no_more_work_among_many_full_consumers(has_backlog: bool) -> None:
+    """One consumer has room, or gets it by an acknowledgement while messages wait for all."""
+
+    def lines_among(count: int) -> int:
+        world = World()
+        peer, other = world.connect(), world.connect()
+        peer.produces()
+        for number in range(count):
+            peer.sends(consumer_of(QUEUE)(peer, number))
+            peer.sends(message(peer, number))
+        other.consumes(QUEUE, 2, prefetch_size=3 if has_backlog else 1_000)
+        for number in range(10):
+            peer.sends(message(peer, number))
+        taken = [one.message for one in other.received if isinstance(one, wire.MessageDispatch)][:3]
+        lines = [
+            lines_while(other, lambda sent=sent: other.acknowledges(sent, consumer=2))  # type: ignore[misc]
+            if has_backlog
+            else lines_of(peer, message(peer, 0))
+            for sent in taken
+        ]
+        return sorted(lines)[1]
+
+    few, many = lines_among(FEW), lines_among(MANY)
+    assert many <= GROWTH * few, f"{few} lines among {FEW}, {many} among {MANY}"
+
+
+def test_a_message_after_a_consumer_has_come_or_left_takes_no_more_work_among_many() -> None:
+    def lines_among(count: int) -> list[int]:
+        world = World()
+        peer, other = world.connect(), world.connect()
+        peer.produces()
+        for number in range(count):
+            peer.sends(consumer_of(QUEUE)(peer, number))
+        peer.sends(message(peer, 0))
+        other.consumes(QUEUE, 2, prefetch_size=1)
+        came = lines_of(peer, message(peer, 0))
+        other.sends(wire.RemoveInfo(object_id=other.consumer_id(2)))
+        return [came, lines_of(peer, message(peer, 0))]
+
+    few, many = lines_among(FEW), lines_among(MANY)
+    assert max(many) <= GROWTH * max(few), f"{few} lines among {FEW}, {many} among {MANY}"
+
+
 def test_a_durable_subscriber_counts_steps_for_others_of_its_topic() -> None:
     peer = World().connect(client_id="client")
     peer.consumes(wire.ActiveMQTopic("ActiveMQ.Advisory.>"))
