@@ -1,8 +1,9 @@
 """A world in which a program moves messages exactly once with cursor and sink, and everything breaks at any moment.
 
 The program does what Spark's driver and workers do with their checkpoint: it writes the range of a batch down, reads
-and stages it, has it committed, writes that down, and acknowledges the range when it asks for the next. It is killed at
-any step; what it was about to do, a zombie may still do later. The broker loses its power at any write to its disk.
+and stages it, has it committed, writes that down, and acknowledges the range when it asks for the next. It is taken for
+dead at any step, and another run begins. Then it is gone, or its workers still finish what they were told, or it was
+suspended and wakes up as a whole. The broker loses its power at any write to its disk.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Steps = Generator[None, None, None]
 
 
 class Refused(Exception):
-    """The broker said no: this run has ended, or what it asks for is not there."""
+    """The broker or the checkpoint said no: this run has ended, or what it asks for is not there."""
 
 
 class Gone(Exception):
@@ -171,11 +172,24 @@ class Link:
 
 
 class Checkpoint:
-    """What the program has on a disk of its own, which is safe: the range of each batch, and how many are done."""
+    """What all runs of the program share on a safe disk: the range of each batch, and how many are done.
+
+    An entry is written once, as in the logs of Spark: a run that finds it there has to stop, for another run goes on.
+    """
 
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int]] = []
         self.done = 0
+
+    def add_range(self, batch: int, start: int, end: int) -> None:
+        if batch != len(self.ranges):
+            raise Refused(f"another run has written the range of batch {batch}")
+        self.ranges.append((start, end))
+
+    def add_done(self, batch: int) -> None:
+        if batch != self.done:
+            raise Refused(f"another run has written that batch {batch} is done")
+        self.done = batch + 1
 
     def copy(self) -> Checkpoint:
         other = Checkpoint()
@@ -185,13 +199,18 @@ class Checkpoint:
 
 
 class Mover:
-    """The program, in one run. Whoever holds it calls `step`."""
+    """The program, in one run. Whoever holds it calls `step`.
+
+    It reads the checkpoint when it begins, and knows later only what it has written itself.
+    """
 
     def __init__(self, world: ExactlyOnceWorld, number: int, checkpoint: Checkpoint) -> None:
         self.world = world
         self.random: Random = world.random
         self.run = f"run-{number}"
         self.checkpoint = checkpoint
+        self.known = checkpoint.copy()
+        self.can_write = True  # False: the driver is dead, and only its workers are left
         self.attempts = 1000 * number
         self.cursor_epoch: object = 0
         self.sink_epoch: object = 0
@@ -224,10 +243,10 @@ class Mover:
         begun: dict[str, object] = {}
         yield from self.link.ask(begun, action="begin", query="q", run=self.run)
         self.sink_epoch = begun["epoch"]
-        if len(self.checkpoint.ranges) > self.checkpoint.done:
-            yield from self._move(self.checkpoint.done)
+        if len(self.known.ranges) > self.known.done:
+            yield from self._move(self.known.done)
         while True:
-            ranges = self.checkpoint.ranges
+            ranges = self.known.ranges
             start = ranges[-1][1] if ranges else 0
             held: dict[str, object] = {}
             yield from self.link.ask(
@@ -240,13 +259,20 @@ class Mover:
                 raise Refused("what the checkpoint knows and what the cursor holds do not fit")
             yield
             if end > start:
-                self.checkpoint.ranges.append((start, end))
+                for checkpoint in self._written():
+                    checkpoint.add_range(len(ranges), start, end)
                 yield
-                yield from self._move(self.checkpoint.done)
+                yield from self._move(self.known.done)
+
+    def _written(self) -> tuple[Checkpoint, Checkpoint]:
+        """Both checkpoints that get a new entry: that on the disk first, for it may refuse."""
+        if not self.can_write:
+            raise Refused("the driver is dead")
+        return self.checkpoint, self.known
 
     def _move(self, batch: int) -> Steps:
         assert self.link is not None
-        start, end = self.checkpoint.ranges[batch]
+        start, end = self.known.ranges[batch]
         middle = self.random.randrange(start, end + 1)
         parts: list[str] = []
         for partition, (first, last) in enumerate(((start, middle), (middle, end))):
@@ -266,7 +292,8 @@ class Mover:
         done: dict[str, object] = {}
         yield from self.link.ask(done, "\n".join(parts), action="commit", query="q", epoch=self.sink_epoch, batch=batch)
         yield
-        self.checkpoint.done = batch + 1
+        for checkpoint in self._written():
+            checkpoint.add_done(batch)
         self.batches += 1
         yield
 
@@ -322,16 +349,15 @@ class ExactlyOnceWorld(World):
                 self.zombies.remove(zombie)
             return
         if not self.calm and self.chance(0.01):
-            self._kill()
+            if self.chance(0.7) and len(self.zombies) < 3:
+                self.mover.can_write = self.chance(0.5)
+                self.zombies.append(self.mover)
+            self._begin_again()
         if not self.mover.step():
-            self._kill()
+            self._begin_again()
 
-    def _kill(self) -> None:
-        """The program begins again; what it was about to do may still be done, but its checkpoint is another's now."""
+    def _begin_again(self) -> None:
         self.kills += 1
-        if self.chance(0.7) and len(self.zombies) < 3:
-            self.mover.checkpoint = self.checkpoint.copy()
-            self.zombies.append(self.mover)
         self.runs += 1
         self.mover = Mover(self, self.runs, self.checkpoint)
 

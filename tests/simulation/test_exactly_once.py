@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from tests.simulation.exactly_once_world import ExactlyOnceWorld
+from tests.simulation.exactly_once_world import ExactlyOnceWorld, Mover
 from tests.support.seeds import SHORT
 
 SEEDS = int(os.environ.get("SPANWIRE_EXACTLY_ONCE_SEEDS", "5" if SHORT else "15"))
@@ -42,3 +42,19 @@ def test_i21_every_message_is_moved_once_through_crashes_of_the_program_and_of_t
 
 def test_the_counting_finds_what_a_naive_program_doubles() -> None:
     assert any(doubles(ExactlyOnceWorld(seed, naive=True).finish()) for seed in range(5))
+
+
+def test_a_run_goes_on_after_a_suspended_one_has_acknowledged_what_it_wants_to_read_again() -> None:
+    world = ExactlyOnceWorld(0)
+    world.calm = True
+    while not world.checkpoint.ranges:
+        world.step()
+    successor = Mover(world, 2, world.checkpoint)  # it has read the checkpoint, and asks the broker later
+    while len(world.checkpoint.ranges) < 2:
+        world.step()
+    world.zombies.append(world.mover)
+    world.mover = successor
+    world.runs = 2
+    came = world.finish()
+    assert world.runs > 2, "the successor was refused nothing"
+    assert came == sorted(world.sent)
