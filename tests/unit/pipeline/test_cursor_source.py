@@ -211,6 +211,16 @@ def test_a_checkpoint_behind_or_beyond_its_cursor_is_refused() -> None:
         reading(broker, "last").next_end(100, ROWS)
 
 
+def test_what_another_start_has_acknowledged_is_no_reason_for_another_checkpoint() -> None:
+    broker = FakeControl(range(COUNT))
+    source = reading(broker)
+    source.next_end(source.begin(), ROWS)
+    source.next_end(3, ROWS)  # the first batch is done, but a start that has read the checkpoint before repeats it
+    with pytest.raises(ConfigurationError, match="start the query again, and if it ends like this again, use another"):
+        reading(broker, "again").ranges(0, 3, 1, 1)
+    assert reading(broker, "later").ranges(3, 6, 1, 1) == [(3, 6)]
+
+
 class Counting(FakeControl):
     """Notes how many messages are asked for."""
 

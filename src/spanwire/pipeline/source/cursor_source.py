@@ -137,8 +137,9 @@ class CursorSource:
     def _lost_error(self, start: int, end: int, reason: object) -> ConfigurationError:
         return ConfigurationError(
             f"spanwire: the checkpoint is at the messages {start} to {end} of the cursor {self._name!r}, which are "
-            "not reserved: the cursor was released or belongs to another checkpoint; use another checkpointLocation "
-            f"({reason})"
+            "not reserved: another start of the query went on meanwhile, or the cursor was released or belongs to "
+            "another checkpoint; start the query again, and if it ends like this again, use another "
+            f"checkpointLocation ({reason})"
         )
 
     def _fenced_error(self, error: FencedError) -> ConfigurationError:
