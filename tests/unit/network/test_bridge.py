@@ -489,6 +489,49 @@ def test_a_message_is_forwarded_only_when_this_broker_has_it_on_its_disk() -> No
     assert b.queue("Q")[0] == 2
 
 
+def test_messages_on_the_disk_do_not_wait_for_the_sync_of_acknowledgements() -> None:
+    network, a, b, link = pair(BridgeSettings(prefetch_size=1))
+    send_all(a, Q, TEN)
+    network.settles()
+    inbox = b.client().consumes(Q)
+    for _ in range(100):
+        b.turn()
+        link.turn()  # the broker before never syncs
+    assert inbox.texts == TEN
+
+
+def test_a_link_asks_the_store_once_for_all_messages_that_wait_for_one_sync() -> None:
+    network, a, b, link = pair()
+    send_all(a, Q, TEN)
+    network.settles()
+    inbox = b.client().consumes(Q)
+    a.client().sends("queue://OTHER", "on its way to the disk")
+    before = a.journal.waiters
+    for _ in range(10):
+        b.turn()
+        link.turn()
+    assert link.bridge is not None and link.bridge.in_flight == 10
+    assert a.journal.waiters == before + 1
+    network.settles()
+    assert inbox.texts == TEN
+
+
+def test_large_messages_that_waited_for_the_disk_fill_the_output_of_the_link() -> None:
+    network, a, b, link = pair()
+    b.client().consumes(Q, manual=True)
+    network.settles()
+    client = a.client()
+    client.sends(Q, "x" * 600_000)
+    client.sends(Q, "y" * 600_000)
+    link.flush()
+    client.sends(Q, "z" * 600_000)
+    a.store_turn()  # now they are on their way
+    client.sends(Q, "later")
+    assert link.bridge is not None and link.bridge.in_flight == 3
+    network.settles()
+    assert b.queue("Q")[0] == 4
+
+
 def test_a_message_that_waits_for_the_disk_when_the_link_breaks_crosses_over_the_next_one() -> None:
     network, a, b, link = pair()
     inbox = b.client().consumes(Q)

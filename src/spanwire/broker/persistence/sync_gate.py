@@ -52,40 +52,54 @@ class SyncGate(Arrivals):
         self._output: Final[ConnectionOutput] = output
         self._release: Final[Callable[[HeldMessage], None]] = release
         self._held: Final[deque[HeldMessage]] = deque()
+        self._position = 0  # of the store, when it was last asked
+        self._covered = 0  # dispatch order of the newest message at that time
+        self._awaited = 0  # the last position that a reply waits for
 
     def __len__(self) -> int:
         return len(self._held)
 
     def lets_through(self, reference: MessageReference) -> bool:
         """Return True if a message may pass now: it is synced or never stored, and no earlier message is held."""
-        if self._held:
-            return False
-        store = self._context.store
-        return reference.sequence <= 0 or store is None or self._replies.is_stored(store.position())
+        return not self._held and self._replies.is_stored(self._position_of(reference))
 
     def hold(self, consumer: object, reference: MessageReference, redelivery_count: int) -> None:
-        """Release a message once the disk has all changes so far, behind the messages held before.
+        """Release a message once the disk has it, behind the messages held before.
 
         ``consumer`` is handed back with the message.
         """
-        store = self._context.store
-        position = 0 if store is None or reference.sequence <= 0 else store.position()
+        position = self._position_of(reference)
         self._held.append(HeldMessage(consumer, reference, redelivery_count, position))
-        if position > 0:
+        if position > self._awaited:
+            self._awaited = position
             reply = PendingReply(position, self._output, NO_TOKEN, None)
             reply.destinations = []
             reply.arrivals = self
             self._replies.add(reply)
+
+    def _position_of(self, reference: MessageReference) -> int:
+        """Return a position of the store that covers a message, 0 if the store does not get the message.
+
+        The store is asked once for all messages so far, because it counts each question as one more waiting client.
+        Later changes, such as acknowledgements, then delay no message that was stored before them.
+        """
+        store = self._context.store
+        if store is None or reference.sequence <= 0:
+            return 0
+        if reference.order > self._covered:
+            self._position = store.position()
+            self._covered = self._context.order
+        return self._position
 
     def enter(self, at_most: int) -> int:
         """Release the synced messages, ``at_most`` now; see `Arrivals.enter`."""
         count = 0
         held = self._held
         while held and count < at_most and self._replies.is_stored(held[0].position):
-            self._release(held.popleft())
+            message = held.popleft()
+            self._release(message)
+            self._output.add(message.reference.message.size)  # a flush since the dispatch has set the count back
             count += 1
-        if count > 0:
-            self._output.mark_dirty()
         return count
 
     def clear(self) -> None:
