@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spanwire.broker.policy.policy_entry import BridgePolicy, PolicyEntry, QueuePolicy
 from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.broker.queue.queue_consumers import FEW
 from spanwire.model.destination import parse_destination
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Network, Site
@@ -157,3 +158,24 @@ def test_a_bridge_that_gets_only_so_many_goes_on_in_the_line_where_it_stopped() 
     assert (
         queue.selective.scanned <= 2 * 40
     )  # at the places of those that are gone as well; the whole line each time is 420
+
+
+def test_a_bridge_beside_many_full_consumers_goes_on_after_its_pause() -> None:
+    network, a, b = pair(rate_limit=1, rate_duration_ms=1000)
+    crowd = a.client()
+    full = [crowd.consumes(Q, prefetch=1, manual=True) for _ in range(FEW + 1)]
+    producer = a.client()
+    for number in range(FEW + 1):
+        producer.sends(Q, f"m{number}")
+    inbox = b.client().consumes(Q)
+    network.settles()
+    producer.sends(Q, "over the bridge")
+    network.settles()
+    producer.sends(Q, "in the pause")
+    full[0].reads(1)
+    assert [one.text for one in full[0].unread] == ["in the pause"]
+    network.environment.advance(1.0)
+    network.runs_timers()
+    producer.sends(Q, "after the pause")
+    network.settles()
+    assert texts(inbox) == ["after the pause", "over the bridge"]

@@ -172,8 +172,9 @@ def let_go_on(queue: QueueBase, consumers: QueueConsumers) -> bool:
     has_messages = False
     for consumer in consumers.all:
         condition = consumer.subscription.bridge_condition
-        if isinstance(condition, BridgeCondition) and condition.resume(queue):
-            has_messages = True
+        if isinstance(condition, BridgeCondition):
+            has_messages = condition.resume(queue) or has_messages
+            consumer.note_room()
     return has_messages
 
 
