@@ -732,3 +732,18 @@ def test_a_temporary_destination_belongs_to_its_connection(broker: PlayedBroker)
     assert removal.operation_type == 1
     with pytest.raises(IllegalStateError):
         broker.client.remove_temporary(destination)
+
+
+def test_what_the_broker_has_refused_is_not_removed_there(broker: PlayedBroker) -> None:
+    session = broker.session("auto")
+    consumer, producer = broker.consumer(session), broker.producer(session)
+    for one in (consumer, producer):
+        request = one.announce()
+        broker.answers(broker.receives()[-1], Throwable("java.lang.SecurityException", "no"))
+        with pytest.raises(JmsError):
+            request.raise_error()
+    assert not consumer.is_announced and not producer.is_announced
+    session.abandon_consumer(consumer)
+    session.abandon_producer(producer)
+    assert broker.receives() == []
+    assert not session.consumers and not session.producers

@@ -103,13 +103,13 @@ class ClientConsumer:
     def is_announced(self) -> bool:
         """True after the broker has accepted the consumer."""
         request = self._announced
-        return request is not None and request.done and request.error is None
+        return request is not None and request.done and not request.is_refused
 
     @property
     def is_refused(self) -> bool:
         """True after the broker has refused the consumer."""
         request = self._announced
-        return request is not None and request.error is not None
+        return request is not None and request.is_refused
 
     def on_dispatch(self, destination: bytes, raw: bytes, redelivery_count: int) -> None:
         """Take a dispatched message; empty ``raw`` is the end of a browse, or of a pull without a message.

@@ -119,13 +119,13 @@ class ClientProducer:
     def is_announced(self) -> bool:
         """True after the broker has accepted the producer."""
         request = self._announced
-        return request is not None and request.done and request.error is None
+        return request is not None and request.done and not request.is_refused
 
     @property
     def is_refused(self) -> bool:
         """True after the broker has refused the producer."""
         request = self._announced
-        return request is not None and request.error is not None
+        return request is not None and request.is_refused
 
     @property
     def last_message_id(self) -> str | None:

@@ -27,7 +27,7 @@ XA: Final = 3
 class Request:
     """A command with a response of the broker.
 
-    ``error`` is the broker's refusal; ``done`` is True after the response.
+    ``error`` is the broker's refusal until it is raised; ``done`` is True after the response.
     """
 
     def __init__(self, number: int, kind: int, owner: int) -> None:
@@ -35,6 +35,7 @@ class Request:
         self.kind: Final[int] = kind
         self.owner: Final[int] = owner  # number of the session, 0 for none
         self.done = False
+        self.is_refused = False
         self.error: JmsError | None = None
         self.command: wire.BaseCommand | None = None
         self.raw = b""
@@ -196,6 +197,7 @@ class ResponseCorrelator:
             return
         self.requests.pop(request.number, None)
         request.done = True
+        request.is_refused = error is not None
         request.error = error
         request.command = None
         request.raw = b""
