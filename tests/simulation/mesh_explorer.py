@@ -343,6 +343,7 @@ class Explorer:
     def played(self, path: list[Event]) -> MeshWorld:
         """A mesh in which these events have happened."""
         if path[: len(self._played)] != self._played:
+            self._world.falls_apart()
             self._world = self._make()
             self._played = []
         for event in path[len(self._played) :]:

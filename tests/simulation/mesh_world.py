@@ -139,6 +139,16 @@ class MeshWorld:
             self.links[place].arrives(kind)
         self._rest(self.sites_of(event))
 
+    def falls_apart(self) -> None:
+        """End all links and write all that is under way.
+
+        No garbage collection of the compiled build finds what that refers to, and an `Explorer` makes many worlds.
+        """
+        for link in self.links:
+            link.breaks()
+        for site in self.sites:
+            site.turn()
+
     def _reached(self) -> tuple[str, ...]:
         """Return the first broker, those to which it forwards and those behind them whose consumers it serves."""
         first = self.sites[0]
