@@ -532,6 +532,33 @@ def test_large_messages_that_waited_for_the_disk_fill_the_output_of_the_link() -
     assert b.queue("Q")[0] == 4
 
 
+def test_a_link_empties_the_queues_of_a_broker_whose_disk_is_full() -> None:
+    network, a, b, _ = pair()
+    send_all(a, Q, TEN)
+    network.settles()
+    a.client().sends("queue://OTHER", "no room for it" + "x" * 100_000)
+    a.journal.space_changed(0, False)
+    a.broker.room_changed(network.now)
+    inbox = b.client().consumes(Q)
+    network.settles()
+    assert inbox.texts == TEN
+
+
+def test_messages_that_wait_when_the_disk_becomes_full_cross_the_link_soon() -> None:
+    network, a, b, _ = pair()
+    inbox = b.client().consumes(Q)
+    network.settles()
+    large = "x" * 100_000
+    send_all(a, Q, [large, *TEN])
+    a.journal.space_changed(0, False)
+    a.broker.room_changed(network.now)
+    network.settles()
+    assert inbox.texts == []
+    network.environment.advance(1.0)
+    network.runs_timers()
+    assert inbox.texts == [large, *TEN]
+
+
 def test_a_message_that_waits_for_the_disk_when_the_link_breaks_crosses_over_the_next_one() -> None:
     network, a, b, link = pair()
     inbox = b.client().consumes(Q)

@@ -3,6 +3,8 @@
 A broker may dispatch a message before the sync. A link must not forward it so early. If this broker then lost its
 power, the broker before it on the way would send the message again, with a new number here. The broker behind could not
 recognise the second copy, and its consumers might get a settled message again.
+
+On a full disk a sync may not come before messages leave, and a link may be the only way out. So messages pass then.
 """
 
 from __future__ import annotations
@@ -13,10 +15,13 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.reply_queue import Arrivals, PendingReply, ReplyQueue
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.model.ids import MessageId
+
+LOOK_SECONDS: Final = 1.0  # between two looks whether the disk has become full while messages are held
 
 
 class HeldMessage:
@@ -36,7 +41,7 @@ class HeldMessage:
         return self.reference.message.message_id
 
 
-class SyncGate(Arrivals):
+class SyncGate(Arrivals, Alarm):
     """The messages of a link that are not synced yet, in order. Bounded by the windows of the link's consumers."""
 
     def __init__(
@@ -55,13 +60,16 @@ class SyncGate(Arrivals):
         self._position = 0  # of the store, when it was last asked
         self._covered = 0  # dispatch order of the newest message at that time
         self._awaited = 0  # the last position that a reply waits for
+        self._looks = False  # at the disk, soon
 
     def __len__(self) -> int:
         return len(self._held)
 
     def lets_through(self, reference: MessageReference) -> bool:
-        """Return True if a message may pass now: it is synced or never stored, and no earlier message is held."""
-        return not self._held and self._replies.is_stored(self._position_of(reference))
+        """Return True if a message may pass now, because no earlier one is held and it need not or cannot be synced."""
+        if self._held:
+            return False
+        return self._replies.is_stored(self._position_of(reference)) or not self._context.store_usage.has_room()
 
     def hold(self, consumer: object, reference: MessageReference, redelivery_count: int) -> None:
         """Release a message once the disk has it, behind the messages held before.
@@ -76,6 +84,21 @@ class SyncGate(Arrivals):
             reply.destinations = []
             reply.arrivals = self
             self._replies.add(reply)
+        self._look_later()
+
+    def _look_later(self) -> None:
+        if not self._looks:
+            self._looks = True
+            self._context.wake_at(self, self._context.monotonic + LOOK_SECONDS)
+
+    def wake(self) -> None:
+        """Release all messages if the disk is full, otherwise look again later while messages are held."""
+        self._looks = False
+        if self._held and self._context.store_usage.has_room():
+            self._look_later()
+            return
+        while self._held:
+            self._release_first()
 
     def _position_of(self, reference: MessageReference) -> int:
         """Return a position of the store that covers a message, 0 if the store does not get the message.
@@ -96,11 +119,14 @@ class SyncGate(Arrivals):
         count = 0
         held = self._held
         while held and count < at_most and self._replies.is_stored(held[0].position):
-            message = held.popleft()
-            self._release(message)
-            self._output.add(message.reference.message.size)  # a flush since the dispatch has set the count back
+            self._release_first()
             count += 1
         return count
+
+    def _release_first(self) -> None:
+        message = self._held.popleft()
+        self._release(message)
+        self._output.add(message.reference.message.size)  # a flush since the dispatch has set the count back
 
     def clear(self) -> None:
         """Forget all messages, because the link has ended."""
