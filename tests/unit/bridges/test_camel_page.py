@@ -43,7 +43,7 @@ def test_the_route_to_other_systems_starts(
     monkeypatch.setenv("RABBIT_PASSWORD", "canary")
     jars = tmp_path / "jars"
     jars.mkdir(mode=0o700)
-    for name in ("com.ibm.mq.allclient.jar", "javax.jms-api.jar"):
+    for name in ("com.ibm.mq.allclient.jar", "javax.jms-api.jar", "org.json.jar"):
         (jars / name).touch(mode=0o600)
     file = tmp_path / "to-rabbit.yaml"
     file.write_text(block("yaml", "to-rabbit.yaml"))

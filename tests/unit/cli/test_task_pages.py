@@ -12,12 +12,12 @@ import pytest
 from spanwire.cli import spark_parts
 from spanwire.cli.main import main
 from spanwire.cli.pipeline import pipeline, pipeline_replay, pipeline_report
-from spanwire.pipeline.archive.replay import Progress
+from spanwire.pipeline.archive.replay import ReplayEnd
 from spanwire.testing.broker import Broker
 from tests.support.task_pages import blocks, pages
 
 SPARK = (pipeline.RUN, pipeline.ARCHIVE, pipeline_replay.REPLAY, pipeline_replay.PLAN, pipeline_report.REPORT)
-ANSWERS = {pipeline_replay.PLAN: [], pipeline_replay.REPLAY: Progress(1, 1, None)}
+ANSWERS = {pipeline_replay.PLAN: [], pipeline_replay.REPLAY: ReplayEnd(1, 1, 0)}
 COMMANDS = [(page, title) for page in pages() for title, text in blocks(page).items() if text.startswith("spanwire ")]
 PROGRAMS = [(page, title) for page in pages() for title, text in blocks(page).items() if "import " in text]
 

@@ -19,7 +19,6 @@ from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.reply_queue import Arrivals, PendingReply, ReplyQueue
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.model.ids import MessageId
 
 LOOK_SECONDS: Final = 1.0  # between two looks whether the disk has become full while messages are held
 
@@ -34,11 +33,6 @@ class HeldMessage:
         self.reference: Final[MessageReference] = reference
         self.redelivery_count: Final[int] = redelivery_count
         self.position: Final[int] = position
-
-    @property
-    def message_id(self) -> MessageId:
-        """The id of the message."""
-        return self.reference.message.message_id
 
 
 class SyncGate(Arrivals, Alarm):
