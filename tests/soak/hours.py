@@ -36,7 +36,7 @@ from tests.support.memory import memory_mib, summary
 from tests.support.stomp_socket import StompSocket
 
 TICK_S: Final = 0.05
-RATE: Final = 3000.0  # half of what the ways pass on two cores; behind it transactions fall back first
+RATE: Final = 3000.0  # half of what the ways pass on two cores; above, transactions fall behind first
 EXPIRING: Final = "expiring"
 TEXT: Final = "x" * 1024
 BODY: Final = TEXT.encode()
