@@ -64,6 +64,10 @@ class Call:
             raise ProblemError(HTTPStatus.FORBIDDEN, f"this needs the role {COMMAND_ROLES[command].name.lower()}")
         return await self.snapshots.answer(command, self.caller.handle)
 
+    def forget(self, command: str) -> None:
+        """Drop the recent answer to a reading command, so that its next view is of now."""
+        self.snapshots.forget_one(command)
+
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the present answer to a command with arguments.
 

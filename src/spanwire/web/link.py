@@ -111,6 +111,10 @@ class Snapshots:
         """Drop all answers after an operation, so the caller sees the change at once."""
         self._answers.clear()
 
+    def forget_one(self, command: str) -> None:
+        """Drop the answer to one command."""
+        self._answers.pop(command, None)
+
     def cost(self, command: str) -> int:
         """Return the number of the broker's rows for the last answer."""
         return self._costs.get(command, 0)

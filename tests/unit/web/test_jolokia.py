@@ -200,6 +200,21 @@ def test_a_request_for_one_kind_of_object_asks_the_broker_for_no_other() -> None
     assert {command for command, _ in link.asked} == {"login", "summary", "changes", "subscriptions"}
 
 
+def test_a_queue_that_is_younger_than_the_view_is_read_and_operated_at_once() -> None:
+    link = FakeBrokerLink()
+    client = client_of(link)
+    link.answers["destinations"] = [destination("queue://B")]
+    requests = [
+        {"type": "read", "mbean": QUEUE, "attribute": "QueueSize"},
+        {"type": "read", "mbean": BROKER, "attribute": "TotalQueuesCount"},
+    ]
+    assert [one["status"] for one in client.post("/api/jolokia", json=requests, auth=ANNA).json()] == [404, 200]
+    link.answers["destinations"] = [destination("queue://A"), destination("queue://B")]
+    operation = {"type": "exec", "mbean": QUEUE, "operation": "purge"}
+    answers = client.post("/api/jolokia", json=[operation, requests[0]], auth=ANNA).json()
+    assert [one["status"] for one in answers] == [200, 200]
+
+
 SOON, LATER = (time.strftime(DATE, time.localtime(seconds)) for seconds in (9, 99))
 
 

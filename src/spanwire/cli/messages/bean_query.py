@@ -55,6 +55,10 @@ class ControlSource:
             self._answers[command] = self._client.ask(command)
         return self._answers[command]
 
+    def forget(self, command: str) -> None:
+        """Drop the answer to a reading command."""
+        self._answers.pop(command, None)
+
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the present answer to a command. Raises `ControlError`."""
         return self._client.ask(command, **arguments)

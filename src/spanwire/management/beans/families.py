@@ -36,13 +36,14 @@ def _family(load: Callable[[BeanSource, str], Awaitable[list[Bean]]], *keys: str
 
 
 ENDPOINT: Final = ("destinationType", "destinationName", "endpoint", "clientId")
+DESTINATION_FAMILY: Final = _family(destination_beans, "destinationType", "destinationName")
 CONSUMER_FAMILY: Final = _family(consumer_beans, *ENDPOINT, "consumerId")
 PRODUCER_FAMILY: Final = _family(producer_beans, *ENDPOINT, "producerId")
 DYNAMIC_FAMILY: Final = _family(dynamic_producer_beans, "endpoint", "clientId", "producerId")
 FAMILIES: Final = (
     _family(connector_beans, "connector", "connectorName"),
     _family(connection_beans, "connector", "connectorName", "connectionViewType", "connectionName"),
-    _family(destination_beans, "destinationType", "destinationName"),
+    DESTINATION_FAMILY,
     CONSUMER_FAMILY,
     PRODUCER_FAMILY,
     DYNAMIC_FAMILY,

@@ -10,12 +10,13 @@ import json
 from spanwire.management.beans.bean import BROKER_KEYS, Bean
 from spanwire.management.beans.errors import ILLEGAL, NO_ATTRIBUTE, NOT_FOUND, SECURITY, BeanError
 from spanwire.management.beans.executions import Answer, Execution, Node
-from spanwire.management.beans.families import FAMILIES
+from spanwire.management.beans.families import DESTINATION_FAMILY, FAMILIES
 from spanwire.management.beans.kinds.broker_bean import broker_bean
 from spanwire.management.beans.names import Pattern, is_pattern, parts
 from spanwire.management.beans.operations import ANSWERS, EXECUTABLE, WRITABLE
 from spanwire.management.beans.source import BeanSource
 from spanwire.management.tables.operation_table import COMMAND_ROLES, READING
+from spanwire.management.tables.view_table import QUEUES
 
 
 async def all_beans(source: BeanSource, pattern: Pattern) -> list[Bean]:
@@ -46,11 +47,18 @@ async def one_bean(source: BeanSource, name: str) -> tuple[Bean, str]:
     wanted = parts(name)
     keys = frozenset(one.partition("=")[0] for one in wanted[1])
     broker = await broker_bean(source)
-    beans = [broker] if keys == frozenset(BROKER_KEYS) else []
-    for family in FAMILIES:
-        if keys == family.keys:
-            beans += await family.load(source, broker.name)
-    same = [bean for bean in beans if parts(bean.name) == wanted]
+
+    async def named() -> list[Bean]:
+        beans = [broker] if keys == frozenset(BROKER_KEYS) else []
+        for family in FAMILIES:
+            if keys == family.keys:
+                beans += await family.load(source, broker.name)
+        return [bean for bean in beans if parts(bean.name) == wanted]
+
+    same = await named()
+    if not same and keys == DESTINATION_FAMILY.keys:
+        source.forget(QUEUES.command)  # a destination may be younger than the view; looking again is cheap for these
+        same = await named()
     if not same:
         raise BeanError(404, NOT_FOUND, name[:200])
     if len(same) > 1:

@@ -19,6 +19,10 @@ class BeanSource(Protocol):
         """Return a recent answer to a reading command. Raises `ControlError`."""
         ...
 
+    def forget(self, command: str) -> None:
+        """Drop the recent answer to a reading command, so that its next view is of now."""
+        ...
+
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the present answer to a command with arguments. Raises `ControlError`."""
         ...
