@@ -72,6 +72,8 @@ def test_a_url_is_recognized_in_its_error(url: str, shown: str) -> None:
         ("udp://h:1", "a datagram may be lost without an answer; write tcp://host:port"),
         ("tcp://u:p@h:1", "give user_name= and password= to connect, or write ?jms.userName=USER"),
         ("failover:(tcp://a:1,tcp://u:p@h:1)", "give user_name= and password= to connect"),
+        ("ssl://h:1?trustStore=t.p12", "a store is not in the URL: write --trustStore to a command, tls="),
+        ("failover:(ssl://h:1?socket.keyStorePassword=x)", "write --keyStore to a command"),
         ("tcp:(tcp://a:1)", "is no broker URL; write tcp://host:61616"),
         ("failover:(tcp://a:1?x=1", "the parentheses of the failover: uri do not match"),
         ("failover:(failover:(tcp://a:1)?randomize=false)", "the option randomize belongs to the outermost list"),

@@ -194,6 +194,7 @@ TLS: Final[Known] = {
     "verifyHostName": (FLAG, ""),
 }
 SOCKET_PREFIX: Final = "socket."
+STORES: Final = ("trustStore", "keyStore")  # how options of Java's clients begin, such as trustStorePassword
 
 
 @dataclass(frozen=True)
@@ -309,6 +310,12 @@ class Options:
 
 def hint(name: str, known: Known) -> str:
     """Return a suffix for an error, such as ``, did you mean jms.useAsyncSend?``."""
+    for word in STORES:
+        if name.rpartition(".")[2].startswith(word):
+            return (
+                f"; a store is not in the URL: write --{word} to a command, tls=ClientTlsSettings(…) in Python, "
+                f"or {word} beside the URL of a bridge, route or Spark source"
+            )
     return suggestion(name, known, ", ")
 
 

@@ -456,6 +456,10 @@ def test_without_the_inactivity_monitor_silence_ends_no_link(tmp_path: Path) -> 
             "the option connectionTimeout of a network connector's tcp:// must be a whole number",
         ),
         ("tcp://b:1?enabledProtocols=TLSv1.3", "unknown option of tcp:// 'enabledProtocols'"),
+        (
+            "ssl://b:1?socket.trustStore=trust.p12",
+            "unknown option of ssl:// 'socket.trustStore'; write trustStore and trustStorePassword in the <sslContext>",
+        ),
         ("ssl://b:1?socket.enabledProtocols=TLSv9", "unknown TLS version 'TLSv9'"),
     ],
 )

@@ -139,6 +139,7 @@ def test_protocols_and_suites_keep_javas_names() -> None:
         ("verifyHostName=true", "asks for none; add needClientAuth=true or remove verifyHostName"),
         ("socket.verifyHostName=maybe", "the option socket.verifyHostName must be true or false"),
         ("socket.verifyHostNam=true", "did you mean socket.verifyHostName?"),
+        ("transport.keyStorePassword=x", "write keyStore and keyStorePassword in the <sslContext> of the broker"),
         ("needClientAut=true", "did you mean needClientAuth?"),
     ],
 )

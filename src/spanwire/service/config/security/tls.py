@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -120,6 +120,16 @@ def connector_tls(
     protocols = _versions(word, _names(options.get("enabledProtocols") or stores.protocol or ""), line, findings)
     cipher_suites = _suites(word, _names(options.get("enabledCipherSuites") or ""), line, findings)
     return TlsSettings(stores.key_store, stores.trust_store, wanted, protocols, cipher_suites, verify_address)
+
+
+def unknown_option(scheme: str, name: str, known: Iterable[str], line: int, findings: Findings) -> None:
+    """Report an unknown option of an address; stores, which Java's clients may have there, are in ``<sslContext>``."""
+    for store in ("keyStore", "trustStore"):
+        if name.rpartition(".")[2].startswith(store):
+            advice = f"write {store} and {store}Password in the <sslContext> of the broker"
+            findings.error(line, f"unknown option of {scheme}:// {name[:MAX_WORD]!r}; {advice}")
+            return
+    findings.unknown(line, f"option of {scheme}://", name, known, spelt=True)
 
 
 def client_tls(

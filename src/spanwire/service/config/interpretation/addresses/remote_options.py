@@ -14,7 +14,7 @@ from spanwire.network.connector.socket_options import SocketOptions
 from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from spanwire.service.config.interpretation.addresses.uri import TransportUri, is_tls
-from spanwire.service.config.security.tls import Stores, client_tls
+from spanwire.service.config.security.tls import Stores, client_tls, unknown_option
 from spanwire.service.config.tables.uri_options import FLAG, NUMBERS, TEXT
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import NUMBER, as_flag
@@ -101,7 +101,7 @@ class RemoteOptions:
             name = full_name.removeprefix(SOCKET_PREFIX)
             kind = known.get(name)
             if kind is None:
-                findings.unknown(line, f"option of {uri.scheme}://", full_name, known, spelt=True)
+                unknown_option(uri.scheme, full_name, known, line, findings)
             elif (kind == FLAG and as_flag(value) is None) or (kind == NUMBERS and not NUMBER.fullmatch(value.strip())):
                 findings.error(line, f"the option {full_name} of a network connector's {uri.scheme}:// must be {kind}")
             else:

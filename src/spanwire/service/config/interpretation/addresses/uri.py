@@ -17,7 +17,7 @@ from spanwire.model.traffic_class import traffic_class
 from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE
 from spanwire.registry import AUTO, STARTTLS_SCHEMES, TRANSPORT_SCHEMES, TUNNEL_SCHEMES
 from spanwire.registry import DETECTED as DETECTED_PROTOCOLS
-from spanwire.service.config.security.tls import NO_STORES, Stores, connector_tls
+from spanwire.service.config.security.tls import NO_STORES, Stores, connector_tls, unknown_option
 from spanwire.service.config.tables.uri_options import (
     ALIASES,
     DECIMAL,
@@ -295,7 +295,7 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
             findings.not_yet(line, f"the option {full_name}", *LATER_OPTIONS[name])
             continue
         if rule is None:
-            findings.unknown(line, f"option of {uri.scheme}://", full_name, _spellings(known), spelt=True)
+            unknown_option(uri.scheme, full_name, _spellings(known), line, findings)
             continue
         kind, only = rule
         if not _is_of_kind(kind, value):
