@@ -228,8 +228,10 @@ class ImportReader:
             StoreError: a line is wrong; the text names the line.
         """
         first = self._object()
-        if first is None or EXPORT_NAME not in first:
-            if first is not None and "line" in first and "message_id" in first:
+        if first is None:
+            raise StoreError(f"{self._name}: the file is empty; nothing was stored")
+        if EXPORT_NAME not in first:
+            if "line" in first and "message_id" in first:
                 raise self._refusal("a readable export cannot be imported: export again without --readable")
             raise self._refusal("this is no export of a store")
         if first[EXPORT_NAME] != EXPORT_VERSION:

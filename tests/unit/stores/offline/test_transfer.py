@@ -281,12 +281,16 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
         assert "\n" not in text
 
 
+def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+    assert refused(b"", tmp_path).endswith("export: the file is empty; nothing was stored")
+
+
 def test_something_behind_the_end_is_refused(tmp_path: Path) -> None:
     assert "line 8: something follows" in refused(exported(filled()) + b"{}\n", tmp_path)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    for data in (b"", b"PK\x03\x04\xff\xff\n", b"[1]\n", b"{}\n", b"[" * 100_000 + b"\n"):
+    for data in (b"PK\x03\x04\xff\xff\n", b"[1]\n", b"{}\n", b"[" * 100_000 + b"\n"):
         assert "line " in refused(data, tmp_path)
 
 
