@@ -115,7 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(words[1:])
     except SpanwireError as error:
         for line in str(error).splitlines():
-            sys.stderr.write(f"spanwire {words[0]}: {printable(line)}\n")
+            text = line.removeprefix("spanwire: ")  # errors that Spark shows begin with it
+            sys.stderr.write(f"spanwire {words[0]}: {printable(text)}\n")
         return FAILURE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone; discard further output

@@ -71,6 +71,13 @@ def test_a_broker_that_is_away_is_told_before_spark_starts(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_error_names_the_program_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "archive", "queue://A", "archive", "--url", "x:y"]) == 1
+    assert capsys.readouterr().err.startswith("spanwire pipeline: x:y: the client speaks OpenWire")
+    assert main(["pipeline", "replay", "s3://", "--to", "queue://B", "--dry-run"]) == 1
+    assert capsys.readouterr().err.startswith("spanwire pipeline: s3:// is not followed by the name of a bucket")
+
+
 @pytest.mark.parametrize("option", ["", "?startupMaxReconnectAttempts=1", "?maxReconnectAttempts=2"])
 def test_a_url_that_waits_for_its_broker_holds_up_no_check(option: str) -> None:
     url = f"failover:(tcp://127.0.0.1:{free_port()})"
