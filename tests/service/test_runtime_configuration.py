@@ -35,6 +35,10 @@ FILE = """\
   <transportConnectors><transportConnector name="all" uri="tcp://{host}:0"/></transportConnectors>
 </broker>
 """
+POLICIES = (
+    "policies of <destinationPolicy>: changed; existing queues and topics keep order, dispatch, groups, recovery, "
+    "eviction and slow consumers, and begin no advisories about messages"
+)
 SECRET = "unguessable"
 LINK = '<networkConnector name="{}" uri="static:(tcp://127.0.0.1:{})"/>'
 PATIENCE_S = 30.0
@@ -117,7 +121,7 @@ def test_a_changed_file_is_taken_over_line_by_line(tmp_path: Path, caplog: pytes
         ) == [
             "network connector n: changed, its links start anew",
             "network connector m: added",
-            "policies of <destinationPolicy>: changed",
+            POLICIES,
             "schedulerSupport: changed, takes effect at the next start",
         ]
         assert limit_of(changing.broker, "queue://A") == 1024 * 1024
@@ -125,7 +129,7 @@ def test_a_changed_file_is_taken_over_line_by_line(tmp_path: Path, caplog: pytes
         assert await changing.reloads() == [
             "network connector m: removed",
             "network connector n: removed",
-            "policies of <destinationPolicy>: changed",
+            POLICIES,
         ]
         assert changing.links() == []
         assert limit_of(changing.broker, "queue://A") == 0
@@ -253,7 +257,7 @@ def test_the_command_and_the_signal_reload(tmp_path: Path) -> None:
         after = before.replace("</transportConnectors>", f"</transportConnectors>{policies}")
         broker.configuration.write_text(after, "utf-8")
         told = spanwire("reload", "--data-directory", str(broker.data))
-        assert told.stdout.splitlines() == ["policies of <destinationPolicy>: changed"]
+        assert told.stdout.splitlines() == [POLICIES]
         broker.configuration.write_text(before.replace("dataDirectory", "dataDirectori"), "utf-8")
         told = spanwire("reload", "--data-directory", str(broker.data))
         assert told.returncode == 1

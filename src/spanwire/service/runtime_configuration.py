@@ -19,6 +19,12 @@ from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.networking.networking import Networking
 from spanwire.service.security import Security
 
+# The settings that `spanwire.broker.reconfiguration.Reconfiguration` leaves as they are.
+KEPT_POLICIES: Final = (
+    "existing queues and topics keep order, dispatch, groups, recovery, eviction and slow consumers, and begin no "
+    "advisories about messages"
+)
+
 Reread = Callable[[], BrokerConfiguration]
 Stamp = tuple[int, int, int]
 
@@ -173,7 +179,7 @@ def _lines(changes: Changes, reported: tuple[str, ...]) -> list[str]:
     lines += [f"network connector {name}: changed, its links start anew" for name in sorted(before & after)]
     lines += [f"network connector {name}: added" for name in sorted(after - before)]
     for changed, words in (
-        (changes.policies, "policies of <destinationPolicy>: changed"),
+        (changes.policies, f"policies of <destinationPolicy>: changed; {KEPT_POLICIES}"),
         (changes.virtual, "virtual destinations: changed"),
         (changes.users, "users: changed, applies to new logins"),
         (changes.rights, "rights of <authorizationPlugin>: changed"),
