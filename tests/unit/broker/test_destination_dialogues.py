@@ -49,6 +49,20 @@ def test_a_composite_consumer_hears_all_of_its_parts() -> None:
     assert stage.peer("d").consumes("queue://A").redelivery_counts() == [("3", 1)]
 
 
+def test_a_second_consumer_of_composites_hears_of_messages_that_wait_while_it_is_full() -> None:
+    stage = Stage()
+    producer, peer = stage.peer("p"), stage.peer("c")
+    peer.consumes("queue://A,queue://B", prefetch=1)
+    producer.sends("queue://B", "it fills the first")
+    producer.sends("queue://A", "the first was told of it")
+    peer.consumes("queue://A", prefetch=1)
+    second = peer.consumes("queue://A,topic://C", prefetch=1)
+    producer.sends("topic://C", "it fills the second")
+    producer.sends("queue://A", "nobody has room")
+    second.acknowledges("it fills the second")
+    assert second.out == ["it fills the second", "nobody has room"]
+
+
 @pytest.mark.parametrize("name", ["A,", ",A", "A,,B", " ", "A\nB"])
 def test_a_bad_name_in_a_composite_is_refused_and_nothing_is_sent(name: str) -> None:
     stage = Stage()

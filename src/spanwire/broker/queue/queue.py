@@ -165,8 +165,8 @@ class Queue(QueueBase):
             self.observer.consumer_added(subscription)
         if subscription.shared:
             self._shared[subscription] = None
-            if self.pending.waiting() > 0 or self.is_held:
-                subscription.busy[self] = None
+            if self._shared_notified or self.pending.waiting() > 0 or self.is_held:
+                subscription.busy[self] = None  # the next message alerts nobody if the others were alerted before
         if self.slow_consumers is not None:
             self.slow_consumers.join(subscription, self)
         wait_ms = self._consumers.start_wait_ms(self.policy.queue)
