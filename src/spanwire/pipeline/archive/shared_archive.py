@@ -114,7 +114,8 @@ def open_archive(options: dict[str, str], directory: str, tell: Callable[[RouteE
     """Return the archive at an address, for the ``options`` of a stream reader without stagingDirectory.
 
     Raises:
-        ConfigurationError: an option is invalid, or PyArrow does not reach the directory.
+        ConfigurationError: an option is invalid, or PyArrow can never reach the directory.
+        SharedStorageError: the file system of the directory is away.
     """
     staging_address = child(directory, f"{STATE}/staging")
     checked = read_options({**options, "stagingDirectory": staging_address})

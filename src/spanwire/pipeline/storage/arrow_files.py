@@ -41,6 +41,8 @@ PERMANENT: Final = (
     "ExpiredToken",
     "HTTP status 301",
 )
+# Words in errors of a connection for which a library or the bucket is missing.
+ABSENT: Final = ("libhdfs", "libjvm", "not found")
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -168,6 +170,10 @@ def is_permanent(error: Exception) -> bool:
     return isinstance(error, PermissionError) or any(word in str(error) for word in PERMANENT)
 
 
+def _is_absent(error: Exception) -> bool:
+    return any(word in str(error) for word in ABSENT)
+
+
 def line_of(error: Exception) -> str:
     """Return the text of an error in one line."""
     return " ".join(str(error).split())[:MAX_CAUSE]
@@ -178,7 +184,8 @@ def open_files(address: str) -> ArrowFiles:
     """Return the files of a directory. The first request connects.
 
     Raises:
-        ConfigurationError: PyArrow does not reach the file system.
+        ConfigurationError: the address is wrong, or a library of the file system is missing.
+        SharedStorageError: the file system is away; another attempt may reach it.
     """
     location = parse(address)
     assert isinstance(location, Location)
@@ -191,7 +198,8 @@ def open_files(address: str) -> ArrowFiles:
     except (OSError, ValueError, pa.ArrowException) as error:
         remedy = HADOOP_REMEDY if location.scheme in HADOOP else ""
         text = f"spanwire: {location} cannot be reached with PyArrow: {line_of(error)}{remedy}"
-        raise ConfigurationError(text) from None
+        is_away = isinstance(error, OSError) and not is_permanent(error) and not _is_absent(error)
+        raise (SharedStorageError if is_away else ConfigurationError)(text) from None
     return ArrowFiles(filesystem, root, str(location), has_directories=location.scheme != "gs")
 
 

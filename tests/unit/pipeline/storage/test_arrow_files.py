@@ -149,6 +149,27 @@ def test_an_upload_is_handed_over_in_pieces(tmp_path: Path, monkeypatch: pytest.
     assert (sizes, (tmp_path / "one").read_bytes()) == ([4, 4, 2, 0], b"0123456789")
 
 
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("When resolving region for bucket 'b': AWS Error NETWORK_CONNECTION", SharedStorageError),
+        ("HDFS connection failed", SharedStorageError),
+        ("When resolving region for bucket 'b': Bucket 'b' not found", ConfigurationError),
+        ("Unable to load libjvm", ConfigurationError),
+        ("AWS Error ACCESS_DENIED during HeadBucket operation", ConfigurationError),
+    ],
+)
+def test_a_file_system_that_is_away_at_the_connection_is_worth_another_attempt(
+    reason: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(reason)
+
+    monkeypatch.setattr(arrow_files, "s3_filesystem", refuse)
+    with pytest.raises(kind, match="s3://b/away cannot be reached with PyArrow"):
+        open_files("s3://b/away")
+
+
 def test_a_file_system_that_pyarrow_does_not_reach_is_told_in_one_line() -> None:
     with pytest.raises(ConfigurationError, match=r"hdfs://nowhere:1/a cannot be reached with PyArrow: ") as caught:
         open_files("hdfs://nowhere:1/a")
