@@ -218,7 +218,7 @@ class FullJournal:
     ) -> None:
         name = target.qualified_name
         self.transferred += len(sequences)
-        kept = self.state.lines.setdefault(source.qualified_name, {})
+        kept = self.state.lines.get(source.qualified_name, {})  # moving nothing makes no source
         assert not sequences or first > self.used.get(name, 0), "a sequence was used again"
         for place, sequence in enumerate(sequences):
             raw, _, priority, due = kept.pop(sequence)
