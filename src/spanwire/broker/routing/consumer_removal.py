@@ -126,14 +126,14 @@ class Leaving(Job):
         self.steps += 1
         if isinstance(destination, BrowserDestination):
             destination.abandon()
-        elif isinstance(destination, (Queue, Topic)) and leaving * CONSUMERS_PER_STEP < destination.consumer_count:
+        elif isinstance(destination, (Queue, Topic)) and leaving * CONSUMERS_PER_STEP < _searched(destination):
             destination.detach(subscription)  # without a look at all the others
         elif isinstance(destination, BrokerDestination):
             self._detach_from(destination)
         subscription.destinations.pop(destination, None)
 
     def _detach_from(self, destination: BrokerDestination) -> None:
-        self.steps += destination.consumer_count // CONSUMERS_PER_STEP
+        self.steps += _searched(destination) // CONSUMERS_PER_STEP
         gone = destination.detach_left()
         self.steps += len(gone)
         for one in gone:
@@ -165,7 +165,14 @@ class Leaving(Job):
         for part in info.destination.parts():
             self.steps += 1 + advisories.listener_count
             destination = self._map.find(part)
+            if isinstance(destination, Topic):
+                self.steps += len(destination.durables) // CONSUMERS_PER_STEP  # it asks each one for its consumer
             advisories.consumer_removed(info, part, 0 if destination is None else destination.consumer_count)
+
+
+def _searched(destination: BrokerDestination) -> int:
+    """Return the number of consumers that a search for those that have left looks at."""
+    return len(destination.subscriptions) if isinstance(destination, Topic) else destination.consumer_count
 
 
 def _delivered_count(references: list[MessageReference], last_delivered_sequence: int) -> int:
