@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -53,6 +53,19 @@ class TestOpenWireWindows(SourceWindows):
     def number(self, message: Any) -> int:
         return int(str(message.content.body)[:5])
 
+    async def opened_with_branches(self, broker: Broker) -> tuple[Any, Callable[[], Awaitable[Any]]]:
+        """Return a source of distributed transactions, and a function that prepares the next branch."""
+        send(broker, Q)
+        source: Any = await self.provider.open_xa_source(Source(self.factory(broker), Q), CREDIT)
+        names = BranchNames("log", "bridge", "run")
+
+        async def prepared() -> Any:
+            branch = names.branch(names.next_transaction(), Side.SOURCE)
+            assert await source.prepare(branch)
+            return branch
+
+        return source, prepared
+
     def test_a_batch_handed_over_is_acknowledged_before_the_next_consumer(self, broker: Broker) -> None:
         """Its messages would come twice if the consumer were closed before."""
 
@@ -90,13 +103,10 @@ class TestOpenWireWindows(SourceWindows):
 
     def test_a_source_of_distributed_transactions_holds_few_bytes(self, broker: Broker) -> None:
         async def scenario() -> None:
-            send(broker, Q)
-            source: Any = await self.provider.open_xa_source(Source(self.factory(broker), Q), CREDIT)
-            names = BranchNames("log", "bridge", "run")
+            source, prepared = await self.opened_with_branches(broker)
 
             async def end(batch: list[Any]) -> None:
-                branch = names.branch(names.next_transaction(), Side.SOURCE)
-                assert await source.prepare(branch)
+                branch = await prepared()
                 await source.commit(branch)
 
             assert await self.crossed(source, end=end) == list(range(COUNT))
@@ -128,13 +138,10 @@ class TestOpenWireWindows(SourceWindows):
 
     def test_a_branch_that_an_administrator_ends_keeps_no_window_closed(self, broker: Broker) -> None:
         async def scenario() -> None:
-            send(broker, Q)
-            source: Any = await self.provider.open_xa_source(Source(self.factory(broker), Q), CREDIT)
-            names = BranchNames("log", "bridge", "run")
+            source, prepared = await self.opened_with_branches(broker)
 
             async def end(batch: list[Any]) -> None:
-                branch = names.branch(names.next_transaction(), Side.SOURCE)
-                assert await source.prepare(branch)
+                branch = await prepared()
                 await source._session.xa.commit(branch)
                 with pytest.raises(JmsError):
                     await source.commit(branch)
