@@ -10,10 +10,13 @@ import gc
 
 import pytest
 
+from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.support.openwire_dialogue import World
 from tests.support.stomp_dialogue import Stage
 from tests.support.xmpp_dialogue import XmppPeer, xmpp_stage
+
+BEGIN, PREPARE = 0, 1  # types of a TransactionInfo
 
 
 def _openwire_client(world: World, ends: bool) -> None:
@@ -41,6 +44,36 @@ def test_an_openwire_client_leaves_no_cycle(ends: bool) -> None:
     gc.collect()
     _openwire_client(world, ends)
     assert gc.collect() == 0
+
+
+def _client_with_a_prepared_branch(world: World) -> None:
+    queue = wire.ActiveMQQueue("Q")
+    peer = world.connect()
+    peer.produces(queue)
+    peer.consumes(queue)
+    peer.succeeds(peer.text_message(queue, "acknowledged in the branch"))
+    branch = wire.XATransactionId(format_id=1, global_transaction_id=b"1", branch_qualifier=b"2")
+    transaction = wire.TransactionInfo(connection_id=wire.ConnectionId(peer.connection_id), transaction_id=branch)
+    transaction.type = BEGIN
+    peer.succeeds(transaction)
+    peer.acknowledges(peer.dispatched()[0], transaction_id=branch)
+    transaction.type = PREPARE
+    peer.requests(transaction)
+    peer.vanishes()
+    world.peers.remove(peer)
+    world.settle()
+
+
+def test_a_prepared_branch_does_not_keep_the_connection_of_its_client() -> None:
+    world = World()
+    before = _openwire_connections()
+    _client_with_a_prepared_branch(world)
+    assert len(world.broker.xa.prepared()) == 1
+    assert _openwire_connections() == before
+
+
+def _openwire_connections() -> int:
+    return sum(isinstance(item, OpenWireBrokerConnection) for item in gc.get_objects())
 
 
 def _stomp_client(stage: Stage) -> None:

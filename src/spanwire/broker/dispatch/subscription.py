@@ -8,11 +8,12 @@ from typing import Final
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.in_flight import InFlight
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageCondition, MessageHolder, MessageReference
 from spanwire.broker.policy.fan_out import selector_steps
-from spanwire.broker.ports import MessageConsumer, Principal
+from spanwire.broker.ports import ClientConnection, MessageConsumer, Principal
 from spanwire.model.destination import Destination
-from spanwire.model.errors import JmsError
+from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConsumerInfo
 from spanwire.model.ledger import ACKNOWLEDGED
 from spanwire.model.message import Message
@@ -51,7 +52,18 @@ class DepartedConsumer(MessageConsumer):
         return False
 
 
+class DepartedConnection(ClientConnection):
+    """The connection of every removed subscription."""
+
+    def on_completed(self, token: int, error: SpanwireError | None) -> None:
+        """Do nothing."""
+
+    def close_with(self, error: SpanwireError) -> None:
+        """Do nothing."""
+
+
 _DEPARTED: Final = DepartedConsumer()
+_NO_OUTPUT: Final = ConnectionOutput(DepartedConnection(), [], MemoryUsage(0))
 
 
 class Attachment:
@@ -79,7 +91,7 @@ class Subscription:
     ) -> None:
         self.info: Final[ConsumerInfo] = info
         self.consumer: MessageConsumer = consumer  # behind a tap while messages are followed
-        self.output: Final[ConnectionOutput] = output
+        self.output: ConnectionOutput = output
         self.principal: Final[Principal] = principal
         self.selector: Final[Selector | None] = selector
         self.automatic: Final[bool] = automatic
@@ -119,11 +131,13 @@ class Subscription:
         return self.in_flight.count
 
     def let_go(self) -> None:
-        """Forget the protocol's consumer after the removal.
+        """Forget the protocol's consumer and connection after the removal.
 
-        The two refer to each other, and the memory of a cycle would stay until a full garbage collection.
+        The consumer refers to the subscription, and the memory of a cycle would stay until a full garbage collection.
+        A prepared branch keeps the subscription, but must not keep the connection.
         """
         self.consumer = _DEPARTED
+        self.output = _NO_OUTPUT
 
     def can_take(self) -> bool:
         """Return True if one more message may be dispatched now."""
