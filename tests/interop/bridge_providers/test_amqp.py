@@ -315,6 +315,21 @@ class TestRabbit(BridgeProviderConformance, UnlimitedBatchConformance):
 
         runs(scenario)
 
+    def test_the_dead_letters_of_a_name_with_a_slash_have_the_whole_name(self, driver: RabbitDriver) -> None:
+        async def scenario() -> None:
+            queue, dead = Destination(QUEUE, "conformance/slash"), Destination(QUEUE, "conformance/slash.DLQ")
+            driver.client.declare(queue.name)
+            driver.send(queue, ["no reader"])
+            source = await driver.provider().open_source(Source(driver.factory, queue), CREDIT)
+            await take(source, 1)
+            await source.dead_letter("cause")
+            await source.close()
+            assert driver.texts(dead) == ["no reader"]
+            for each in (queue, dead):
+                driver.client.delete(each.name)
+
+        runs(scenario)
+
     def test_a_queue_with_arguments_is_a_target_under_its_name(self, driver: RabbitDriver) -> None:
         async def scenario() -> None:
             driver.client.declare(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.bridges.model.definition import ConnectionFactory
+from spanwire.bridges.model.definition import ConnectionFactory, Source
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.providers.addresses import Scheme, place_of
 from spanwire.bridges.providers.amqp import sections as s
@@ -43,7 +43,8 @@ from spanwire.bridges.providers.amqp.codec import (
     write,
 )
 from spanwire.bridges.providers.amqp.messages import Way, bridge_message, dead_letter, outgoing_message
-from spanwire.bridges.providers.amqp.peers import Peer, address, capability, destination_of, last_part, peer_of
+from spanwire.bridges.providers.amqp.parties import dead_letter_queue
+from spanwire.bridges.providers.amqp.peers import Peer, address, capability, destination_of, peer_of
 from spanwire.bridges.providers.amqp.sections import Sections, field
 from spanwire.bridges.providers.amqp.values import id_text, id_value, jms_value, property_value
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TOPIC, Destination
@@ -561,13 +562,17 @@ def test_rabbitmq_3_has_no_address_for_a_name_in_which_it_reads_a_slash(kind: in
         (RABBIT, "/queue/A%2FB%20", "A/B%20"),
         (NEW_RABBIT, "/queues/A%2FB%20", "A/B "),
         (NEW_RABBIT, "A%2FB", "A%2FB"),
+        (RABBIT, "A/B", "A/B"),
+        (NEW_RABBIT, "A/B::C", "A/B::C"),
+        (CLASSIC, "/A/B::C", "/A/B::C"),
         (ARTEMIS, "/A%2FB", "A%2FB"),
+        (ARTEMIS, "A/B", "A/B"),
+        (ARTEMIS, "NEWS::A/B", "A/B"),
     ],
 )
-def test_the_dead_letters_of_an_address_have_its_name_as_rabbitmq_reads_it(
-    peer: Peer, name: str, expected: str
-) -> None:
-    assert last_part(peer, Destination(QUEUE, name)) == expected
+def test_dead_letters_have_the_name_of_the_source_as_the_broker_reads_it(peer: Peer, name: str, expected: str) -> None:
+    source = Source(ConnectionFactory("amqp://h", provider="amqp"), Destination(QUEUE, name))
+    assert dead_letter_queue(peer, source) == Destination(QUEUE, expected + ".DLQ")
 
 
 def test_the_exchange_of_the_url_has_the_topics() -> None:

@@ -12,13 +12,12 @@ from spanwire.bridges.providers.amqp.coordinator import Coordinator
 from spanwire.bridges.providers.amqp.links import Outcome, Received, ReceiverLink, SenderLink, Subscription
 from spanwire.bridges.providers.amqp.messages import Way, bridge_message, dead_letter, outgoing_message
 from spanwire.bridges.providers.amqp.peers import (
-    QUALIFIED,
     TOPIC_EXCHANGE,
     Peer,
     address,
     capability,
     created_queue,
-    last_part,
+    source_name,
 )
 from spanwire.bridges.providers.amqp.sections import MAX_MESSAGE
 from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
@@ -304,7 +303,7 @@ async def open_receiver(connection: AmqpConnection, source: Source, credit: int)
 
 def dead_letter_queue(peer: Peer, source: Source) -> Destination:
     """Return the queue for dead letters: the name of the subscription or of the source, with a suffix."""
-    name = source.subscription or last_part(peer, source.destination).rpartition(QUALIFIED)[2]
+    name = source.subscription or source_name(peer, source.destination)
     return Destination(QUEUE, name + SUFFIX)
 
 

@@ -97,13 +97,15 @@ def created_queue(peer: Peer, name: str) -> str | None:
     return CREATED_QUEUE + name.replace("/", SLASH)
 
 
-def last_part(peer: Peer, destination: Destination) -> str:
-    """Return the name at the end of a destination, decoded if the destination is an address of RabbitMQ."""
+def source_name(peer: Peer, destination: Destination) -> str:
+    """Return the name of a source for its dead letters: the queue of a qualified name, the last part of an address."""
     name = destination.name
-    part = name.rpartition("/")[2]
-    if not peer.is_rabbit or not name.startswith("/"):
-        return part
-    return unquote(part) if name.startswith(QUOTED) else part.replace(SLASH, "/")
+    if name.startswith("/") and not peer.is_classic:
+        part = name.rpartition("/")[2]
+        if peer.is_rabbit:
+            return unquote(part) if name.startswith(QUOTED) else part.replace(SLASH, "/")
+        name = part
+    return name if peer.is_rabbit or peer.is_classic else name.rpartition(QUALIFIED)[2]
 
 
 def capability(destination: Destination) -> str | None:
