@@ -20,6 +20,10 @@ from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.model.ids import XaTransactionId
 
 
+class WrongConnectionError(JmsError):
+    """A connection factory can never connect as it is configured."""
+
+
 class MessageRefusedError(JmsError):
     """The target can never take the message ``index`` of a batch.
 

@@ -11,12 +11,13 @@ import pytest
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.model.definition import BridgeDefinition, Quality
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, WrongConnectionError
 from spanwire.bridges.running.announcing import MAX_CAUSES, Announcer
 from spanwire.bridges.running.links import Link
 from spanwire.bridges.running.runner import BridgeRunner
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
+from spanwire.routes.readers.bridge_parameters import FOREVER
 from tests.support.bridge_dialogue import definition, text_messages
 
 
@@ -83,13 +84,14 @@ class Stage:
         self.link: Final = FakeLink(script, self.calls)
         self.states: Final[list[str]] = []
         self.refusals: Final[list[str]] = []
+        self.refusal: type[JmsError] = JmsError
         self._when: dict[str, Callable[[], None]] = {}
         self.runner: Final = BridgeRunner(BridgeMachine(bridge), self._open, lambda: Time(0.0, 0), self._on_change)
 
     async def _open(self) -> Link:
         self.calls.append("open")
         if self.refusals:
-            raise JmsError(self.refusals.pop(0))
+            raise self.refusal(self.refusals.pop(0))
         return self.link
 
     def _on_change(self, machine: BridgeMachine) -> None:
@@ -238,6 +240,18 @@ def test_each_new_cause_of_failures_is_logged_once_and_a_few_at_most(caplog: pyt
 
     assert logged(["down", "down", "the password is invalid", "down", "end"]) == ["down", "the password is invalid"]
     assert logged([str(number) for number in range(10)]) == [str(number) for number in range(MAX_CAUSES)]
+
+
+def test_a_wrong_connection_factory_is_told_once_and_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    bridge = definition(max_retries=FOREVER, interval_ms=1)
+    stage = Stage(bridge, [], Announcer(bridge, lambda line: None).on_change)
+    stage.refusal = WrongConnectionError
+    stage.refusals.extend(["no property 'hostNmae'", "no property 'hostNmae'"])
+    asyncio.run(asyncio.wait_for(stage.runner.run(), 20))
+    assert (stage.calls, stage.states) == (["open"], ["starting", "failed"])
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        f"bridge {bridge.name}: failed, correct its connection factory and start it again: no property 'hostNmae'"
+    ]
 
 
 def test_at_most_once_acknowledges_nothing_for_a_target_that_is_known_to_be_lost() -> None:

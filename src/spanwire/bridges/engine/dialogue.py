@@ -153,10 +153,14 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An action has failed. With ``is_without_effect`` the action certainly had no effect."""
+    """An action has failed.
+
+    With ``is_without_effect`` the action certainly had no effect. With ``is_permanent`` it would always fail.
+    """
 
     reason: str
     is_without_effect: bool = False
+    is_permanent: bool = False
 
 
 Command = Start | Pause | Stop

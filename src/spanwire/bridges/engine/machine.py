@@ -108,6 +108,7 @@ class BridgeMachine:
         self.counters: Final[BridgeCounters] = BridgeCounters()
         self.last_error: str | None = None
         self.is_broken = False  # has failed at a defect of its own
+        self.is_hopeless = False  # another attempt would repeat the last failure
         self._definition: Final[Definition] = definition
         self._work: Final = RouteWork(definition) if isinstance(definition, RouteDefinition) else None
         self._steps: Final[tuple[BatchStep, ...]] = steps_of(definition)
@@ -455,6 +456,7 @@ class BridgeMachine:
             counters.perhaps_lost += len(self._batch)
         self.last_error = event.reason[:MAX_ERROR]
         self._retries.fail(now.monotonic, self._connected_at)
+        self.is_hopeless = self._retries.is_hopeless = event.is_permanent
         self._has_failed = True
         if self._retries.may_retry and self._goal is BridgeState.RUNNING:
             self._enter(BridgeState.RETRYING, now)

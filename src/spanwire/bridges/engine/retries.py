@@ -19,11 +19,13 @@ class Retries:
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy: Final[RetryPolicy] = policy
         self._failures = 0  # since the last success
+        self.is_hopeless = False  # another attempt would fail in the same way
         self._failover_until: float | None = None  # until then attempts after a loss do not count
 
     def succeed(self) -> None:
         """Forget earlier failures."""
         self._failures = 0
+        self.is_hopeless = False
         self._failover_until = None
 
     def fail(self, now: float, connected_at: float | None) -> None:
@@ -39,7 +41,7 @@ class Retries:
     def may_retry(self) -> bool:
         """Return True if another attempt is within the policy."""
         limit = self._policy.max_retries
-        return limit == FOREVER or self._failures <= limit
+        return not self.is_hopeless and (limit == FOREVER or self._failures <= limit)
 
     @property
     def pause_s(self) -> float:

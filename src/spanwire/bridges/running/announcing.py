@@ -39,6 +39,11 @@ class Announced(Protocol):
         """Return True after a defect."""
         ...
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Return True after a failure that another attempt would repeat."""
+        ...
+
 
 class Announcer:
     """Logs each change of the state of one bridge, and each new cause of its failures.
@@ -71,12 +76,10 @@ class Announcer:
             logger.error("bridge %s: failed at a defect; restart it when the cause is gone", name)
         elif machine.state is BridgeState.FAILED:
             retries = definition.retry.max_retries
-            logger.error(
-                "bridge %s: failed, %s: %s",
-                name,
-                "maxRetries is 0" if retries == 0 else f"all {retries} retries are used up",
-                machine.last_error,
-            )
+            why = "maxRetries is 0" if retries == 0 else f"all {retries} retries are used up"
+            if machine.is_hopeless:
+                why = "correct its connection factory and start it again"
+            logger.error("bridge %s: failed, %s: %s", name, why, machine.last_error)
         else:
             logger.info("bridge %s: %s", name, machine.state.value)
 

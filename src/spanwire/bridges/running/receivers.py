@@ -153,6 +153,11 @@ class ConcurrentRunner:
         """Return True after a defect."""
         return any(one.machine.is_broken for one in self._receivers)
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Return True after a failure that another attempt would repeat."""
+        return any(one.machine.is_hopeless for one in self._receivers)
+
     def status(self) -> BridgeStatus:
         """Return the state, and the sums of the counters."""
         statuses = [one.status() for one in self._receivers]

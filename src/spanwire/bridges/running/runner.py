@@ -52,7 +52,7 @@ from spanwire.bridges.engine.dialogue import (
 )
 from spanwire.bridges.engine.machine import BridgeMachine
 from spanwire.bridges.engine.states import BridgeState, Phase
-from spanwire.bridges.ports import MessageRefusedError, PartlySentError, WindowedSource
+from spanwire.bridges.ports import MessageRefusedError, PartlySentError, WindowedSource, WrongConnectionError
 from spanwire.bridges.running.following import MessageSteps
 from spanwire.bridges.running.links import Link, PairLink
 from spanwire.bridges.running.route_link import RouteLink
@@ -222,7 +222,7 @@ class BridgeRunner:
         except SpanwireError as error:
             if self._notes is not None:
                 self._notes.failed(type(error).__name__)
-            return Failed(str(error))
+            return Failed(str(error), is_permanent=isinstance(error, WrongConnectionError))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():

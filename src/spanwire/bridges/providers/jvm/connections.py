@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from spanwire.bridges.model.message import BridgeMessage
-from spanwire.bridges.ports import MessageRefusedError
+from spanwire.bridges.ports import MessageRefusedError, WrongConnectionError
 from spanwire.bridges.providers.jvm.frames import MESSAGES, Header, UnwritableError, read_messages, write_messages
 from spanwire.bridges.providers.jvm.host import Answer, HostAnswerError, JvmHost
 from spanwire.model.destination import Destination, parse_destination
@@ -42,12 +42,14 @@ class HostConnection:
         self._pending: asyncio.Future[Answer] | None = None  # the receive under way
 
     async def open(self, header: Header) -> None:
-        """Connect. Raises `JmsError`."""
+        """Connect. Raises `JmsError`, `WrongConnectionError` for a factory that can never connect."""
         self._number = await self._host.join(self._on_event)
         try:
             await self._ask({"do": "open", **header})
-        except BaseException:
+        except BaseException as error:
             await self.close()
+            if isinstance(error, HostAnswerError) and error.is_permanent:
+                raise WrongConnectionError(str(error)) from None
             raise
 
     async def receive_by(

@@ -28,11 +28,19 @@ Event = Callable[[Header, list[bytes]], None]
 class HostAnswerError(JmsError):
     """The host has answered with an error. ``refused`` is the index of a message at fault, else None."""
 
-    def __init__(self, reason: str, refused: int | None, is_lost: bool, xa_code: int | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        refused: int | None,
+        is_lost: bool,
+        xa_code: int | None = None,
+        is_permanent: bool = False,
+    ) -> None:
         super().__init__(reason)
         self.refused: Final = refused
         self.is_lost: Final = is_lost
         self.xa_code: Final = xa_code  # of an XAException
+        self.is_permanent: Final = is_permanent  # the connection factory is wrong
 
 
 class JvmHost:
@@ -204,6 +212,7 @@ class JvmHost:
                     header.get("refused"),
                     bool(header.get("is_lost", False)),
                     header.get("xa_code"),
+                    bool(header.get("is_permanent", False)),
                 )
             )
         else:

@@ -39,6 +39,10 @@ class JavaError(Exception):
     """A request has failed; the text is one line for an operator."""
 
 
+class WrongFactoryError(JavaError):
+    """The class or a property of a connection factory is wrong, so that each attempt fails in the same way."""
+
+
 def start_machine(jars: Sequence[str]) -> None:
     """Start the virtual machine with a class path. Raises `JavaError` without a usable Java runtime."""
     try:
@@ -78,13 +82,13 @@ def one_line(text: str) -> str:
 
 
 def load_class(name: str) -> Java:
-    """Return a class. Raises `JavaError` for a class missing in all jars."""
+    """Return a class. Raises `WrongFactoryError` for a class missing in all jars."""
     try:
         return jpype.JClass(name)
     except (TypeError, ValueError, AttributeError) as error:
-        raise JavaError(f"the class {name} cannot be loaded from the jars: {one_line(str(error))}") from None
+        raise WrongFactoryError(f"the class {name} cannot be loaded from the jars: {one_line(str(error))}") from None
     except jpype.JException as error:
-        raise JavaError(f"the class {name} cannot be loaded: {text_of(error)}") from None
+        raise WrongFactoryError(f"the class {name} cannot be loaded: {text_of(error)}") from None
 
 
 def make_factory(spec: dict[str, Any]) -> tuple[Java, str]:
@@ -109,7 +113,7 @@ def _made(spec: dict[str, Any]) -> Java:
     try:
         factory = kind()
     except TypeError:
-        raise JavaError(f"the class {spec['class_name']} has no constructor without arguments") from None
+        raise WrongFactoryError(f"the class {spec['class_name']} has no constructor without arguments") from None
     for name, text in spec["properties"]:
         set_property(factory, name, text)
     if hasattr(
@@ -131,7 +135,7 @@ def _looked_up(spec: dict[str, Any]) -> Java:
 
 
 def set_property(bean: Java, name: str, text: str) -> None:
-    """Set a bean property from its text. Raises `JavaError` for an unknown property or a wrong value."""
+    """Set a bean property from its text. Raises `WrongFactoryError` for an unknown property or a wrong value."""
     setters: dict[str, list[str]] = {}
     for method in bean.getClass().getMethods():
         types, method_name = method.getParameterTypes(), str(method.getName())
@@ -140,13 +144,14 @@ def set_property(bean: Java, name: str, text: str) -> None:
     known = setters.get(name[:1].upper() + name[1:])
     shown = str(bean.getClass().getName())
     if known is None:
-        raise JavaError(f"{shown} has no property {name!r}{suggestion(name, [s[:1].lower() + s[1:] for s in setters])}")
+        hint = suggestion(name, [s[:1].lower() + s[1:] for s in setters])
+        raise WrongFactoryError(f"{shown} has no property {name!r}{hint}")
     for type_name in sorted(known, key=lambda one: one != "java.lang.String"):
         value = _value(BOXED.get(type_name, type_name), text)
         if value is not None:
             getattr(bean, f"set{name[:1].upper()}{name[1:]}")(value)
             return
-    raise JavaError(f"the property {name} of {shown} is of type {known[0]}, and the configured value is not")
+    raise WrongFactoryError(f"the property {name} of {shown} is of type {known[0]}, and the configured value is not")
 
 
 def _value(type_name: str, text: str) -> Java | None:

@@ -19,7 +19,14 @@ from spanwire.bridges.providers.jvm.frames import (
     encode_frame,
     read_messages,
 )
-from spanwire.bridges.providers.jvm.inside.java import JavaError, one_line, prepare_thread, start_machine, text_of
+from spanwire.bridges.providers.jvm.inside.java import (
+    JavaError,
+    WrongFactoryError,
+    one_line,
+    prepare_thread,
+    start_machine,
+    text_of,
+)
 from spanwire.bridges.providers.jvm.inside.jms_connection import JmsConnection, RefusedError
 from spanwire.bridges.providers.jvm.inside.xa_connection import Branch, XaJmsConnection
 from spanwire.model.errors import SpanwireError
@@ -96,7 +103,7 @@ class ConnectionThread:
             except RefusedError as error:
                 answer.update(error=str(error), refused=error.index)
             except (JavaError, SpanwireError) as error:
-                answer.update(error=one_line(str(error)))
+                answer.update(error=one_line(str(error)), is_permanent=isinstance(error, WrongFactoryError))
             except jpype.JException as error:
                 answer.update(error=text_of(error), **_kind_of(error))
             except Exception as error:  # noqa: BLE001 -- every request has an answer, also after a bug

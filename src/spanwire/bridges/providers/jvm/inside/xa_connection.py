@@ -12,7 +12,7 @@ import jpype
 
 from spanwire.bridges.model.message import BridgeMessage
 from spanwire.bridges.providers.jvm.frames import MESSAGES, Header, check_branches
-from spanwire.bridges.providers.jvm.inside.java import Java, JavaError
+from spanwire.bridges.providers.jvm.inside.java import Java, JavaError, WrongFactoryError
 from spanwire.bridges.providers.jvm.inside.jms_connection import JmsConnection, RefusedError
 
 OK: Final = 0  # XAResource.XA_OK, the vote of a branch that needs a commit
@@ -34,9 +34,9 @@ class XaJmsConnection(JmsConnection):
         super().__init__(spec, tell)
 
     def _connect(self, factory: Java, user: str | None, password: str) -> Java:
-        """Return a connection with XA. Raises `JavaError` for a factory without."""
+        """Return a connection with XA. Raises `WrongFactoryError` for a factory without."""
         if not isinstance(factory, jpype.JClass(f"{self._api}.XAConnectionFactory")):
-            raise JavaError(
+            raise WrongFactoryError(
                 f"{factory.getClass().getName()} has no distributed transactions, which ONCE_AND_ONLY_ONCE needs "
                 "between two brokers; name the XA class of its provider, such as "
                 "org.apache.activemq.ActiveMQXAConnectionFactory"
