@@ -1,12 +1,12 @@
 """Hours under a steady load on one data directory: memory, descriptors, threads and files of the broker, by the minute.
 
-    python -m tests.soak.hours --minutes 120 [--rate 3000] [--directory out/soak/hours] [--fresh]
+    python -m tests.soak.hours --minutes 160 [--rate 3000] [--directory out/soak/hours] [--fresh]
 
 Persistent messages pass at a steady rate in every way that a broker keeps something for: queues over OpenWire and
 STOMP, transactions that commit and roll back, a durable subscriber that comes and goes, delayed, expiring and large
 messages, selectors, and each second a connection that asks and goes, with queues of its own, and one that is torn off.
 Every message has a number, and each way checks that its numbers come once and in order. A further run goes on with the
-same data directory and the next numbers, so that two hours four times are eight hours of one broker's data. Behind a
+same data directory and the next numbers, so that 160 minutes three times are eight hours of one store. Behind a
 run that was interrupted or failed a further one begins anew, because nobody knows which numbers are on their way.
 
 Ends with 1 when a number is missing or doubled, or when the late median of memory, descriptors, threads or files is
@@ -343,7 +343,7 @@ def growth(figures: dict[str, dict[str, float]]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Hours under a steady load.")
-    parser.add_argument("--minutes", type=float, default=120)
+    parser.add_argument("--minutes", type=float, default=160)
     parser.add_argument("--rate", type=float, default=RATE, help="messages a second, all ways together")
     parser.add_argument("--directory", type=Path, default=Path("out/soak/hours"))
     parser.add_argument("--fresh", action="store_true", help="do not go on where the last run ended")

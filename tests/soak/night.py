@@ -127,7 +127,7 @@ PARTS: Final = (
     *[fuzzed(target) for target in FUZZED],
     whole("idle connections", module("soak.idle_connections", "--count", "10000")),
     whole("slow sockets", module("soak.slow_sockets")),
-    Part("minutes under load", 480, 120, lambda first, count: module(
+    Part("minutes under load", 480, 160, lambda first, count: module(
         "soak.hours", "--minutes", str(count), *(() if first else ("--fresh",)),
     )),
 )  # fmt: skip
