@@ -461,6 +461,16 @@ class DurableStoreConformance(StoreConformance):
         found = {str(one.destination): list(one.sequences) for one in driver.recovered}
         assert found == {"queue://ORDERS": [], "queue://BILLS": added}
 
+    def test_a_transfer_makes_its_target_and_no_source(self) -> None:
+        driver = self.driver()
+        (first,) = driver.store.transfer_unit([Transfer(STAGED, [], ORDERS)], [], [MetadataRecord(CURSORS, b"k", b"v")])
+        (second,) = driver.store.transfer_unit([Transfer(STAGED, [1, 2], ORDERS)], [], [])
+        assert second == first
+        assert driver.store.append(ORDERS, plain_message(ORDERS, 1, b"next")) == second + 2
+        driver.turn()
+        driver.crash()
+        assert [str(one.destination) for one in driver.recovered] == [str(ORDERS)]
+
     def test_transfers_survive_whole_with_priorities_and_expirations(self) -> None:
         driver = self.driver()
         staged = [driver.store.append(STAGED, with_traits(n, n, 1 << 41 if n % 2 else 0)) for n in range(8)]

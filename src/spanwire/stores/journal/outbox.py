@@ -171,14 +171,17 @@ class Outbox:
             return
         self.removal(owner, sequence, owner.take_out(sequence), way)
 
-    def transfer(self, source: StoredDestination, target: StoredDestination, sequences: list[int]) -> int:
+    def transfer(self, source: StoredDestination | None, target: StoredDestination, sequences: list[int]) -> int:
         """Queue the transfer of messages to consecutive sequences of another destination.
 
         Returns the first sequence.
 
-        Messages that may not be on the disk yet are written again for the target.
+        Messages that may not be on the disk yet are written again for the target. Without a source, none is there.
         """
         first = target.high + 1
+        if source is None:
+            target.high += len(sequences)
+            return first
         if source.has_all(sequences):
             self._transfer_run(source, target, sequences)
             return first
@@ -447,10 +450,10 @@ def check_unit_bytes(size: int, metadata: list[MetadataRecord]) -> None:
         )
 
 
-def transfer_bytes(source: StoredDestination, sequences: list[int]) -> int:
+def transfer_bytes(source: StoredDestination | None, sequences: list[int]) -> int:
     """Return the most bytes that a transfer writes."""
     size = LEAST_TRANSFER + len(sequences) * RUN_BYTES
-    unwritten = source.unwritten
+    unwritten = source.unwritten if source is not None else None
     if unwritten:
         for sequence in sequences:
             entry: Entry | None = unwritten.get(sequence)

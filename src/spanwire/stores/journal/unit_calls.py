@@ -96,7 +96,8 @@ class UnitCalls:
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], metadata: list[MetadataRecord]
     ) -> list[int]:
         """See `UnitStore.transfer_unit`; raises the errors of `append_unit`."""
-        sources = self._owners([transfer.source for transfer in transfers])
+        by_name = self._index.by_name
+        sources = [by_name.get(transfer.source.qualified_name) for transfer in transfers]
         size = 0
         for index, transfer in enumerate(transfers):
             size += transfer_bytes(sources[index], transfer.sequences)
