@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.main import main
 from spanwire.cli.process.list import duration, table
 from spanwire.cli.running import broker_directory
 from spanwire.management.running_brokers import ListedBroker, RunningEntry
@@ -68,6 +69,22 @@ def test_of_several_running_brokers_none_is_guessed(estate: Estate) -> None:
         "  a (process 4711), file /etc/a.xml, --data-directory /data/a",
         "  b (process 4711), --data-directory /data/b",
     ]
+
+
+def test_a_health_check_names_the_running_brokers_on_its_one_line(
+    estate: Estate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    estate.runs("a", Path("/data/a"))
+    estate.runs("b", Path("/data/b"))
+    for name, value in estate.environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(["health"]) == 2
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first == (
+        "SPANWIRE CRITICAL - broker: 2 brokers run; name one by --configuration NAME (or its file), "
+        "or by --data-directory: "
+        "a (process 4711), --data-directory /data/a; b (process 4711), --data-directory /data/b"
+    )
 
 
 def test_without_any_broker_the_error_says_what_to_do(estate: Estate) -> None:

@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
         checks = [Check("standby", Level.OK, standby_text(broker)) for broker in waiting]
         checks = checks or [Check("broker", Level.CRITICAL, str(error))]
     except (ControlError, ConfigurationError) as error:  # also: none of this name runs
-        checks = [Check("broker", Level.CRITICAL, str(error))]
+        checks = [Check("broker", Level.CRITICAL, _on_one_line(str(error)))]
     level = worst(checks)
     if options.metrics:
         sys.stdout.write(open_metrics(checks))
@@ -92,6 +92,12 @@ def _queue_checks(client: ControlClient, options: argparse.Namespace, status: Ma
         now_ms = status.get("time_ms")
         checks.append(age_check(_rows(client.ask("ages")), now_ms if isinstance(now_ms, int) else 0, options.max_age))
     return checks
+
+
+def _on_one_line(text: str) -> str:
+    """Return a headline and its list, such as that of the running brokers, as one line."""
+    headline, *items = [line.strip() for line in text.splitlines()] or [""]
+    return f"{headline} {'; '.join(items)}".rstrip()
 
 
 def _rows(answer: object) -> list[dict[str, object]]:
