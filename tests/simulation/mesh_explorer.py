@@ -38,7 +38,7 @@ class Outcome:
         routes: list[tuple[str, int]] = []  # to each consumer elsewhere
         for name, one in world.inboxes.items():
             if name != site.name:
-                demands = site.routes._serving.get(str(one.info.consumer_id), [])
+                demands = site.routes._serving.get(str(one.info.consumer_id), {})
                 routes.append((name, len({id(demand.bridge) for demand in demands})))
         self.routes = tuple(routes)
 
@@ -89,7 +89,8 @@ class Names:
             parts: list[object] = [info.subscription_name or "", demand.is_ending, demand.is_standing, out]
             if not is_quiet:
                 parts.append(info.priority)
-                parts.append(sorted([self._id(alias) for alias in one.aliases()] for one in demand.consumers.values()))
+                behind = demand.consumers.values()
+                parts.append(sorted([str(one.priority), *map(self._id, one.aliases())] for one in behind))
             if self._may_be_asked(site):
                 parts.append((info.broker_path, [self._id(str(one)) for one in info.network_consumer_path]))
             demands.append(repr(parts))

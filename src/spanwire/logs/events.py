@@ -237,6 +237,11 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "consumers here; remove the attribute, or set staticBridge":
             "link-no-advisories",
     },
+    "network.demand.heralds": {
+        "network connector %s: %s; brokers with another route to the first consumer may not send to the others": (
+            "consumer-not-announced"
+        ),
+    },
     "network.demand.remote_registry": {
         "the broker of brokerId %s has no brokerName, like another one that is linked, and is called %s "
         "here: after a restart their durable subscriptions may be mixed up; give each broker a "

@@ -14,6 +14,7 @@ from spanwire.model.destination import Destination
 
 NO_PATH: Final[tuple[str, ...]] = ()
 UNLIMITED_TTL: Final = -1
+NO_HOPS: Final = 0  # a TTL that no message passes
 MAX_COUNTED: Final = 1_000  # destinations with counts of their own; answers over temporary queues have no end
 MAX_PATH: Final = 64  # brokers in a path; a longer path is a loop or a forgery
 DEFAULT_PRIORITY_BASE: Final = -5  # priority of network consumers on queues; nearer consumers come first
@@ -152,6 +153,11 @@ class NetworkFilter:
         self.excluded: Final[tuple[Destination, ...]] = excluded
         self.included: Final[tuple[Destination, ...]] = included
         self.refusals: Final[Refusals] = Refusals()
+
+    @property
+    def passes_nothing(self) -> bool:
+        """True if no message has a hop left."""
+        return self.message_ttl == NO_HOPS
 
     def covers(self, destination: Destination) -> bool:
         """Return True if a wildcard subscription receives messages of ``destination``.

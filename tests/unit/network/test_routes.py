@@ -41,8 +41,14 @@ class Bridge:
     def replace_demand(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
         return []
 
+    def release(self, consumer: RemoteConsumer, now: Time) -> None:
+        raise AssertionError("nothing is released")
+
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
         self.again.append(str(consumer.info.consumer_id))
+
+    def announce_others(self, demand: DemandSubscription, now: Time) -> None:
+        raise AssertionError("nothing is announced")
 
 
 def consumer(connection_id: str, number: int, *behind: ConsumerId) -> RemoteConsumer:
@@ -66,7 +72,7 @@ def test_the_others_are_looked_at_again_in_the_order_in_which_they_were_passed_o
     routes.lose_route(demand, served, NOW)
     assert order == ["ID:b:1:2", "ID:a:1:1"]
     assert routes.passed_over == 1
-    assert routes.rivals(served) == []
+    assert routes.rivals(served) == {}
 
 
 def test_who_is_told_of_twice_is_remembered_once_and_forgotten_with_its_bridge() -> None:
@@ -115,7 +121,7 @@ def test_a_subscription_that_is_no_route_to_a_consumer_takes_no_other_route_away
     route, other = DemandSubscription(bridge, served.info, False), DemandSubscription(bridge, served.info, False)
     routes.add_route(route, served)
     routes.remove_route(other, served)
-    assert routes.rivals(served) == [route]
+    assert routes.rivals(served) == {route: served}
     routes.remove_route(route, served)
     routes.remove_route(route, served)
-    assert routes.rivals(served) == []
+    assert routes.rivals(served) == {}

@@ -212,6 +212,10 @@ class ConsumerRegistry(ConsumerRemover):
     def _attach(
         self, subscription: Subscription, parts: list[Destination], destinations: list[BrokerDestination]
     ) -> None:
+        network_filter = subscription.network_filter
+        if network_filter is not None and network_filter.passes_nothing:
+            self._announce(subscription, parts)  # no destination asks it about its messages
+            return
         for destination in destinations:
             attach(destination, subscription)
         by_kind: dict[bool, list[BrokerDestination]] = {}  # one list for all wildcards: there are many destinations

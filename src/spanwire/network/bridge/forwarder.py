@@ -179,10 +179,19 @@ class Forwarder(DemandBridge):
         """End ``demand`` in favour of a better route. Returns the remote consumers to reconsider then."""
         return [] if self._is_closed else self.local.take_back(demand, now)
 
+    def release(self, consumer: RemoteConsumer, now: Time) -> None:
+        """Serve a consumer no longer, because another bridge has a better route to it."""
+        self.local.release(consumer, now)
+
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
         """Serve a consumer again, because the better route is gone."""
         if not self._is_closed:
             self.local.reconsider(consumer, now)
+
+    def announce_others(self, demand: DemandSubscription, now: Time) -> None:
+        """Announce all consumers behind ``demand``, because there is another route to one of them."""
+        if not self._is_closed:
+            self.local.heralds.begin(demand, now)
 
     def on_response(self, correlation_id: int) -> bool:
         """Confirm the message of this Response. Returns False if no message has this id."""

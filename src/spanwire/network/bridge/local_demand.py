@@ -33,6 +33,7 @@ from spanwire.network.demand.demand import (
 )
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.durable_sync import subscriptions_in
+from spanwire.network.demand.heralds import Heralds
 from spanwire.network.demand.temporary_destinations import TemporaryDestinations
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import DataStructure
@@ -59,6 +60,7 @@ class LocalDemand:
     ) -> None:
         self.client: Final[ConnectionState] = client
         self.demand: Final[DemandTable] = DemandTable(settings, remote.broker_id, client.connection_id, broker.name)
+        self.heralds: Final[Heralds] = Heralds(broker, client, settings, self.demand, bridge, routes)
         self.unserved = 0
         self._broker: Final[Broker] = broker
         self._settings: Final[BridgeSettings] = settings
@@ -189,29 +191,49 @@ class LocalDemand:
         part = self._settings.demand_part(info.destination, path, self._broker.broker_id)
         if part is None:
             self.unserved += 1
+            self._announce_others(consumer, now)
             return
         consumer.destination = part
         if demand.is_full():
             raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; further ones are not served")
         farther = demand.farther(consumer)
         worse = list(farther)
+        released: list[tuple[DemandBridge, RemoteConsumer]] = []
         local_info = demand.local_info(consumer)
-        if self._settings.is_suppressed(part) and not self._is_best(consumer, local_info, worse):
+        consumer.priority = local_info.priority
+        if self._settings.is_suppressed(part) and not self._is_best(consumer, worse, released):
             self._routes.forget(self._bridge, str(info.consumer_id))
             self._routes.pass_over(self._bridge, consumer)
+            self._announce_others(consumer, now)
             return
         if not farther and demand.join(consumer):
-            for sharing in demand.serving(info.consumer_id):
-                self._routes.add_route(sharing, consumer)
-                self._note_subscriber(sharing, consumer)
-            self._replace(worse, None, consumer, now)
+            self._note_joined(consumer, now)
+            self._replace(worse, released, None, consumer, now)
             return
         if local_info.subscription_name is not None and self._settings.conduit:
             for other in demand.covering(part):
                 if other not in worse and not other.is_standing:
                     worse.append(other)
         self._end_same_durable(local_info, now)
-        self._replace(worse, local_info, consumer, now)
+        self._replace(worse, released, local_info, consumer, now)
+
+    def _announce_others(self, consumer: RemoteConsumer, now: Time) -> None:
+        """Announce all consumers that are served together with ``consumer``, to which the remote broker has a route.
+
+        The remote broker may have passed over the subscription that serves them all.
+        """
+        if self._broker.broker_id in consumer.path:
+            return  # the route leads through this broker
+        for rival in self._routes.rivals(consumer):
+            rival.bridge.announce_others(rival, now)
+
+    def _note_joined(self, consumer: RemoteConsumer, now: Time) -> None:
+        for sharing in self.demand.serving(consumer.info.consumer_id):
+            self._routes.add_route(sharing, consumer)
+            self._note_subscriber(sharing, consumer)
+            if self.heralds.is_needed(sharing, consumer):
+                self.heralds.begin(sharing, now)
+            self.heralds.on_joined(sharing, consumer, now)
 
     def _end_same_durable(self, local_info: ConsumerInfo, now: Time) -> None:
         """End at once a subscription with the durable name of ``local_info``.
@@ -229,8 +251,15 @@ class LocalDemand:
         demand.in_flight.clear()
         self.end(demand, now)
 
-    def _is_best(self, consumer: RemoteConsumer, local_info: ConsumerInfo, worse: list[DemandSubscription]) -> bool:
+    def _is_best(
+        self,
+        consumer: RemoteConsumer,
+        worse: list[DemandSubscription],
+        released: list[tuple[DemandBridge, RemoteConsumer]],
+    ) -> bool:
         """Return True if no other route serves this consumer as well; add worse routes to ``worse``.
+
+        A conduit's subscription for a nearer consumer stays, and this consumer's worse route goes to ``released``.
 
         Messages wait in a durable subscription. So a durable subscription is never replaced, and serves all joinable
         consumers.
@@ -238,21 +267,30 @@ class LocalDemand:
         joinable = self.demand.joinable(consumer)
         if any(own.is_durable for own in joinable):
             return True
-        for rival in self._routes.rivals(consumer):
+        each_way_counts = self._settings.limits_hops and not consumer.destination.is_queue
+        for rival, served in self._routes.rivals(consumer).items():
             if rival in joinable:
                 continue
-            if rival.is_durable or rival.info.priority >= local_info.priority:
+            priority = served.priority if each_way_counts else rival.info.priority
+            if rival.is_durable or priority >= consumer.priority:
                 return False
-            if rival not in worse:
+            if each_way_counts:
+                released.append((rival.bridge, served))
+            elif rival not in worse:
                 worse.append(rival)
         return True
 
     def _replace(
-        self, worse: list[DemandSubscription], info: ConsumerInfo | None, consumer: RemoteConsumer, now: Time
+        self,
+        worse: list[DemandSubscription],
+        released: list[tuple[DemandBridge, RemoteConsumer]],
+        info: ConsumerInfo | None,
+        consumer: RemoteConsumer,
+        now: Time,
     ) -> None:
         """End the ``worse`` subscriptions, and subscribe for ``consumer`` instead unless ``info`` is None.
 
-        The other consumers of the ended subscriptions are reconsidered.
+        The other consumers of the ended subscriptions, and the ``released`` ones, are reconsidered.
         """
         displaced: list[RemoteConsumer] = []
         bridges: list[DemandBridge] = []
@@ -262,6 +300,10 @@ class LocalDemand:
                 bridges.append(other.bridge)
         if info is not None:
             self._subscribe(info, consumer, now)
+        for bridge, one in released:
+            bridge.release(one, now)
+            displaced.append(one)
+            bridges.append(bridge)
         for index, one in enumerate(displaced):
             bridges[index].reconsider(one, now)
 
@@ -278,6 +320,8 @@ class LocalDemand:
         if consumer is not None:
             self._routes.add_route(demand, consumer)
             self._note_subscriber(demand, consumer)
+            if self.heralds.is_needed(demand, consumer):
+                self.heralds.begin(demand, now)
         if self._is_held:
             self._broker.set_prefetch(subscription, 0, now)
         self._broker.start_consumer(subscription, now)
@@ -313,8 +357,43 @@ class LocalDemand:
             consumer = demand.consumers.pop(key, None)
             if self.demand.is_idle(demand):
                 self._remove(demand, now)
+            elif consumer is not None:
+                self.heralds.on_left(demand, consumer, now)
+                self._renew(demand, now)
             if consumer is not None:
                 self._routes.lose_route(demand, consumer, now)
+
+    def _renew(self, demand: DemandSubscription, now: Time) -> None:
+        """Subscribe anew for the consumers behind ``demand`` if there is none any more on the path that it announces.
+
+        Other brokers could not find a loop by a wrong path, and the bridges would serve each other for ever. Messages
+        that wait in a topic's subscription would be lost, so such a subscription stays.
+        """
+        subscription = demand.subscription
+        if demand.is_durable or demand.is_standing or subscription is None or subscription.pending:
+            return
+        if any(other.path == demand.info.broker_path for other in demand.consumers.values()):
+            return
+        others = sorted(demand.consumers.values(), key=_distance)
+        self.demand.remove(demand)
+        demand.consumers.clear()
+        demand.is_ending = True
+        for other in others:
+            self._routes.remove_route(demand, other)
+        for other in others:
+            self.reconsider(other, now)
+        self._remove(demand, now)  # only now, so that neighbours have demand all the time
+
+    def release(self, consumer: RemoteConsumer, now: Time) -> None:
+        """Serve ``consumer`` no longer; what was announced besides goes on."""
+        for demand in self.demand.remove_consumer(consumer.info.consumer_id):
+            demand.consumers.pop(consumer.key, None)
+            self._routes.remove_route(demand, consumer)
+            if self.demand.is_idle(demand):
+                self._remove(demand, now)
+            else:
+                self.heralds.on_left(demand, consumer, now)
+                self._renew(demand, now)
 
     def take_back(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
         """End ``demand`` and return its remote consumers."""
@@ -335,6 +414,7 @@ class LocalDemand:
 
     def _remove(self, demand: DemandSubscription, now: Time) -> None:
         """Take no more messages; the subscription ends after the last answer for its messages."""
+        self.heralds.end(demand, now)
         subscription = demand.subscription
         if subscription is None or subscription.removed:
             return
@@ -346,6 +426,7 @@ class LocalDemand:
 
     def end(self, demand: DemandSubscription, now: Time) -> None:
         """Remove ``demand`` and its subscription. Call only without messages in flight."""
+        self.heralds.end(demand, now)
         self.demand.remove(demand)
         info = demand.info
         if str(info.consumer_id) in self.client.consumers:
@@ -357,6 +438,7 @@ class LocalDemand:
     def on_demand_ended(self, demand: DemandSubscription) -> None:
         """Forget ``demand``, because the broker has removed the destination."""
         demand.is_ending = True
+        self.heralds.end(demand, self._broker.environment.now())
         self.demand.remove(demand)
 
     def close(self, now: Time) -> None:
@@ -371,6 +453,7 @@ class LocalDemand:
             if own is None or own.removed:
                 continue
             self._bridge.acknowledge_confirmed(own, demand, now)
+        self.heralds.clear()
         self._broker.remove_connection(self.client, now)
         self._broker.assembly.context.departed += 1
         if self._broker.advisories is not None:
@@ -387,3 +470,7 @@ class LocalDemand:
         self._refusals_logged += 1
         if self._refusals_logged <= MAX_LOGGED_REFUSALS:
             logger.warning("demand of broker %s is not served: %s", self._remote.name, printable(str(error)))
+
+
+def _distance(consumer: RemoteConsumer) -> int:
+    return len(consumer.path)

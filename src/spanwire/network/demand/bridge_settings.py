@@ -67,6 +67,11 @@ class BridgeSettings:
         """The only destinations to be forwarded, apart from ``excluded``; empty for all destinations."""
         return (*self.included, *self.static) if self.included else ()
 
+    @property
+    def limits_hops(self) -> bool:
+        """True if messages or subscriptions pass a limited number of brokers."""
+        return self.message_ttl >= 0 or self.consumer_ttl >= 0
+
     def advisory_topics(self) -> str:
         """Return the composite topic of the remote advisories to subscribe to; "" for a static bridge."""
         if self.static_bridge:

@@ -19,7 +19,7 @@ from spanwire.model.errors import JmsError
 from spanwire.model.ids import ConsumerId, MessageId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
-from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, MAX_PATH, NetworkFilter, Refusals
+from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, MAX_PATH, NO_HOPS, NetworkFilter, Refusals
 from spanwire.network.demand.bridge_settings import BridgeSettings
 
 BRIDGE_SESSION: Final = 1  # at both ends
@@ -64,8 +64,16 @@ class DemandBridge(Protocol):
         """End ``demand`` in favour of a better route. Returns the remote consumers to reconsider then."""
         ...
 
+    def release(self, consumer: RemoteConsumer, now: Time) -> None:
+        """Serve a consumer no longer, because another bridge has a better route to it."""
+        ...
+
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
         """Serve a consumer again after the loss of the better route."""
+        ...
+
+    def announce_others(self, demand: DemandSubscription, now: Time) -> None:
+        """Announce all consumers behind ``demand``, because there is another route to one of them."""
         ...
 
 
@@ -140,15 +148,23 @@ class DemandSubscription(MessageConsumer):
 
 
 class RemoteConsumer:
-    """A consumer announced by the remote broker; ``destination`` is the part with demand here."""
+    """A consumer announced by the remote broker; ``destination`` is the part with demand here.
 
-    __slots__ = ("destination", "info", "key", "path")
+    ``priority`` is that of a local subscription for this consumer alone.
+    """
+
+    __slots__ = ("destination", "info", "key", "path", "priority")
 
     def __init__(self, info: ConsumerInfo, path: tuple[str, ...]) -> None:
         self.info: Final[ConsumerInfo] = info
         self.key: Final[str] = str(info.consumer_id)
         self.destination = info.destination
+        self.priority = info.priority
         self.path: Final[tuple[str, ...]] = path  # ends with the remote broker
+
+    def behind(self) -> tuple[ConsumerId, ...]:
+        """Return the network consumer path of a local subscription for this consumer."""
+        return (*self.info.network_consumer_path[1 - MAX_PATH :], self.info.consumer_id)
 
     def aliases(self) -> list[str]:
         """Return the ids of all consumers behind this consumer, and the consumer's own id last.
@@ -344,8 +360,21 @@ class DemandTable:
             priority=settings.priority(info.priority, consumer.path),
             network_subscription=True,
             broker_path=consumer.path,
-            network_consumer_path=(*info.network_consumer_path[1 - MAX_PATH :], info.consumer_id),
+            network_consumer_path=consumer.behind(),
             network_filter=self._filter if name is None else None,
+        )
+
+    def herald_info(self, consumer: RemoteConsumer) -> ConsumerInfo:
+        """Return the ConsumerInfo of a subscription that announces a consumer and takes no message."""
+        return ConsumerInfo(
+            self._next_id(),
+            consumer.destination,
+            prefetch_size=self._settings.prefetch_size,
+            priority=self._settings.priority(consumer.info.priority, consumer.path),
+            network_subscription=True,
+            broker_path=consumer.path,
+            network_consumer_path=consumer.behind(),
+            network_filter=NetworkFilter(self._path[0], NO_HOPS),
         )
 
     def static_info(

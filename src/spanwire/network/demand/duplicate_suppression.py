@@ -36,8 +36,9 @@ class NetworkRoutes:
 
     def __init__(self, max_passed_over: int = MAX_PASSED_OVER) -> None:
         self.remote_brokers: Final[RemoteBrokerRegistry] = RemoteBrokerRegistry()
+        self.heralds = 0  # of all bridges
         self._max_passed_over: Final[int] = max_passed_over
-        self._serving: Final[dict[str, list[DemandSubscription]]] = {}
+        self._serving: Final[dict[str, dict[DemandSubscription, RemoteConsumer]]] = {}
         self._passed_over: Final[
             dict[DemandBridge, dict[str, PassedOverConsumer]]
         ] = {}  # by bridge and id of the consumer
@@ -49,30 +50,32 @@ class NetworkRoutes:
         """The number of remote consumers left to a better route."""
         return sum([len(entries) for entries in self._passed_over.values()])
 
-    def rivals(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
-        """Return the subscriptions for any of the consumers behind ``consumer``."""
-        rivals: list[DemandSubscription] = []
+    def rivals(self, consumer: RemoteConsumer) -> dict[DemandSubscription, RemoteConsumer]:
+        """Return the subscriptions for any of the consumers behind ``consumer``, each with the best route in it."""
+        rivals: dict[DemandSubscription, RemoteConsumer] = {}
         for alias in consumer.aliases():
-            for demand in self._serving.get(alias, []):
-                if not demand.is_ending and demand not in rivals:
-                    rivals.append(demand)
+            for demand, served in self._serving.get(alias, {}).items():
+                if not demand.is_ending and (demand not in rivals or rivals[demand].priority < served.priority):
+                    rivals[demand] = served
         return rivals
+
+    def has_other_route(self, consumer: RemoteConsumer) -> bool:
+        """Return True if a bridge has passed over one of the consumers behind ``consumer``."""
+        return any(alias in self._by_alias for alias in consumer.aliases())
 
     def remove_route(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
         """Remove ``demand`` as a route to ``consumer``."""
         for alias in consumer.aliases():
             serving = self._serving.get(alias)
-            if serving is not None and demand in serving:
-                serving.remove(demand)
+            if serving is not None and demand in serving and serving[demand].key == consumer.key:
+                del serving[demand]
                 if not serving:
                     del self._serving[alias]
 
     def add_route(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
         """Add ``demand`` as a route to ``consumer``."""
         for alias in consumer.aliases():
-            serving = self._serving.setdefault(alias, [])
-            if demand not in serving:
-                serving.append(demand)
+            self._serving.setdefault(alias, {})[demand] = consumer
 
     def pass_over(self, bridge: DemandBridge, consumer: RemoteConsumer) -> None:
         """Remember a consumer with a better route than ``bridge``."""
