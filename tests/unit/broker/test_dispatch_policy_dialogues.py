@@ -51,6 +51,37 @@ def test_an_exclusive_consumer_that_leaves_with_nothing_out_makes_way(selector: 
     assert second.takes() == ["waits"]
 
 
+def test_an_exclusive_consumer_of_several_queues_makes_way_when_it_has_nothing_out_and_pulls_no_more() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    former = stage.peer("c").consumes("queue://Q,queue://R", exclusive=True, prefetch=0)
+    producer.sends(QUEUE, "1", "2")
+    former.pulls(0)
+    better = stage.peer("d").consumes(QUEUE, exclusive=True, priority=1)
+    stage.settle()
+    assert better.takes() == []
+    former.acknowledges("1")
+    stage.settle()
+    assert better.takes() == ["2"]
+
+
+def test_an_exclusive_consumer_of_several_queues_does_not_make_way_while_it_has_something_out() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    former = stage.peer("c").consumes("queue://Q,queue://R", exclusive=True, prefetch=0)
+    producer.sends(QUEUE, "1", "2")
+    producer.sends("queue://R", "3")
+    former.pulls(0)
+    better = stage.peer("d").consumes(QUEUE, exclusive=True, priority=1)
+    former.acknowledges("1")
+    former.pulls(0)
+    stage.settle()
+    assert (former.takes(), better.takes()) == (["1", "3"], [])
+    former.acknowledges("3")
+    stage.settle()
+    assert better.takes() == ["2"]
+
+
 def test_consumers_that_are_not_exclusive_go_on_when_the_exclusive_one_leaves() -> None:
     stage = Stage()
     plain = stage.peer("c").consumes(QUEUE)

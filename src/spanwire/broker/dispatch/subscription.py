@@ -118,6 +118,7 @@ class Subscription:
         self.destinations: Final[dict[MessageHolder, Attachment | None]] = {}
         self.shared: Final[bool] = info.destination.is_pattern or info.destination.is_composite
         self.busy: Final[dict[MessageHolder, None]] = {}  # destinations with pending messages, if ``shared``
+        self.yields: Final[dict[MessageHolder, None]] = {}  # queues whose next exclusive consumer waits, if ``shared``
         self.pending: Final[deque[MessageReference]] = _pending_of(info.destination)
         self.weight: Final[int] = 1 + selector_steps(info.selector)  # steps for each message of a topic
         self.dispatched_total = 0

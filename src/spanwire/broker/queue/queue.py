@@ -94,7 +94,7 @@ class Queue(QueueBase):
 
     def _notify_shared(self) -> None:
         """Have shared consumers return to this queue as soon as they can take messages."""
-        if not self._shared_notified and (self.pending.waiting() > 0 or self.is_held):
+        if self._shared and not self._shared_notified and (self.pending.waiting() > 0 or self.is_held):
             self._shared_notified = True
             for subscription in self._shared:
                 subscription.busy[self] = None
@@ -126,8 +126,7 @@ class Queue(QueueBase):
         if self.pending.take_in(first, priorities, dues, size, self._context.wall_ms):
             self.start_expiry()
         self._dispatcher.note_paged_in()
-        if self._shared:
-            self._notify_shared()
+        self._notify_shared()
         self.fill()
 
     def _store_redeliveries(self, sequence: int, count: int) -> None:
@@ -140,8 +139,7 @@ class Queue(QueueBase):
         """Append the messages of the store; ``clean`` is False after a crash."""
         self.sums.add(FOUND, len(recovered.sequences))
         self.pending.recover(recovered, clean)
-        if self._shared:
-            self._notify_shared()
+        self._notify_shared()
 
     def note_uncertain(self) -> None:
         """Store, before an orderly stop, that messages of a crashed run may have been delivered then."""
@@ -160,7 +158,7 @@ class Queue(QueueBase):
         """Add a consumer behind the others of its priority; the next `fill` dispatches to it."""
         self.visits += 1
         add_condition(self, subscription, self._consumers, self.arrivals, self._context)
-        subscription.destinations[self] = self._consumers.attach(subscription)
+        subscription.destinations[self] = self._consumers.attach(subscription, self)
         if self.observer is not None:
             self.observer.consumer_added(subscription)
         if subscription.shared:
@@ -242,6 +240,11 @@ class Queue(QueueBase):
                 if self._dispatcher is not before:
                     self._context.schedule(self)
 
+    def succeed(self, subscription: Subscription) -> None:
+        """Let the next exclusive consumer take over from ``subscription``, which has no message in flight."""
+        self._consumers.succeed(subscription)
+        self.fill()
+
     def on_fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take the store's answer to a read: a page, or expired messages for the dead letter queue."""
         if self._expiry.on_fetched(request, messages):
@@ -301,16 +304,14 @@ class Queue(QueueBase):
         for reference in references:
             reference.is_reported = False
         self.pending.put_back(references)
-        if self._shared:
-            self._notify_shared()
+        self._notify_shared()
 
     def accept_earlier(self, references: list[MessageReference]) -> None:
         """Add messages, held and not stored, by ascending order in front of the messages of higher orders."""
         if references:
             self.enqueued += len(references)
             self.pending.put_back(references)
-            if self._shared:
-                self._notify_shared()
+            self._notify_shared()
 
     @property
     def is_held(self) -> bool:
@@ -321,8 +322,7 @@ class Queue(QueueBase):
         """Suspend dispatch while older messages come in slices, so that no younger message overtakes them."""
         self._returning += 1
         self._choose_dispatcher()
-        if self._shared:
-            self._notify_shared()
+        self._notify_shared()
 
     def let_go(self) -> None:
         """Resume dispatch after all older messages have come."""
@@ -383,8 +383,7 @@ class Queue(QueueBase):
         self.pending.note_released(sequences)
         self.in_flight -= len(sequences)
         self._context.schedule(self)
-        if self._shared:
-            self._notify_shared()
+        self._notify_shared()
         self.fill()
 
     def purge(self) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from spanwire.broker.dispatch.message_reference import MessageHolder
 from spanwire.broker.dispatch.subscription import Attachment, Subscription
 from spanwire.broker.policy.policy_entry import QueuePolicy
 from spanwire.broker.queue.page import ScanPosition
@@ -96,8 +97,8 @@ class QueueConsumers:
         self._exclusive: Subscription | None = None
         self._leaving: Subscription | None = None  # the previous exclusive consumer, while its messages are in flight
 
-    def attach(self, subscription: Subscription) -> QueueConsumer:
-        """Add a consumer behind the others of the same priority."""
+    def attach(self, subscription: Subscription, queue: MessageHolder) -> QueueConsumer:
+        """Add a consumer of ``queue`` behind the others of the same priority."""
         priority = subscription.info.priority if self._policy.use_consumer_priority else 0
         consumer = QueueConsumer(subscription, priority, self._next_rank(), self.ready)
         consumer.index = _index_of(consumer, self.all)
@@ -113,6 +114,8 @@ class QueueConsumers:
                 self._exclusives = []
             self._exclusives.insert(_index_of(consumer, self._exclusives), consumer)
         self._begin_turns()
+        if self._leaving is not None and self._leaving.shared:
+            self._leaving.yields[queue] = None
         return consumer
 
     def _next_rank(self) -> int:
@@ -232,6 +235,11 @@ class QueueConsumers:
     def exclusive(self) -> Subscription | None:
         """The consumer that gets all messages; a former one may still have some."""
         return self._exclusive
+
+    def succeed(self, subscription: Subscription) -> None:
+        """Let the exclusive consumer take over from ``subscription``, which has no message in flight."""
+        if self._leaving is subscription:
+            self._leaving = None
 
     def may_share_scan(self) -> bool:
         """Return True if no rule of the queue prefers one able consumer to another."""

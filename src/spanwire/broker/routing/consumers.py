@@ -269,6 +269,8 @@ class ConsumerRegistry(ConsumerRemover):
 
         The other destinations have their turns in slices.
         """
+        if subscription.yields and subscription.dispatched_count == 0:
+            self._context.schedule(Succession(subscription))
         if self.fill_some(subscription, REFILLS_AT_ONCE) and not subscription.refilling:
             subscription.refilling = True
             self._context.schedule(Refilling(subscription, self))
@@ -405,6 +407,27 @@ class Refilling(Job):
             return True
         subscription.refilling = False
         return False
+
+
+class Succession(Job):
+    """Lets the next exclusive consumers of queues take over from an earlier consumer of many queues, in slices.
+
+    The earlier consumer may be unable to take messages itself, so that its own turn does not reach these queues.
+    """
+
+    def __init__(self, former: Subscription) -> None:
+        self._former: Final[Subscription] = former
+
+    def work(self) -> bool:
+        """Do one slice. Return False at the end, or when the earlier consumer has messages in flight again."""
+        former = self._former
+        for queue in list(islice(former.yields, REFILLS_IN_SLICE)):
+            if former.dispatched_count > 0:
+                return False
+            former.yields.pop(queue, None)
+            if isinstance(queue, Queue):
+                queue.succeed(former)
+        return len(former.yields) > 0
 
 
 def _is_pulling(subscription: Subscription, deadline: float) -> bool:
