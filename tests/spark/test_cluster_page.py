@@ -115,7 +115,7 @@ def says(sign: str) -> Callable[[str], bool]:
 def page(tmp_path_factory: pytest.TempPathFactory, spanwire: BrokerProcess) -> Iterator[Page]:
     page = Page(tmp_path_factory.mktemp("page"), spanwire.openwire_uri())
     (page.folder / "orders.yaml").write_text(page.lines("orders.yaml"), "utf-8")
-    shutil.copy(ROOT / "examples/spark/daily_orders.py", page.folder)
+    shutil.copytree(ROOT / "examples/spark", page.folder / "examples/spark")
     signs = ("I have been elected leader", "Successfully registered with master")
     log: list[str] = []
     running: list[AnnouncingProcess] = []
