@@ -33,6 +33,7 @@ class Call:
     ``renew`` logs the caller in again, for answers longer than the life of a handle. Its argument is True if the broker
     has refused the handle. `ProblemError` is raised if the login is refused, or if the role has become too low.
     ``log_in`` returns the caller of an ``Authorization`` header, and raises as `spanwire.web.access.Access.caller`.
+    ``begun_at`` is a time of the clock of ``snapshots``.
     """
 
     request: Request
@@ -45,6 +46,7 @@ class Call:
     recorder: Recorder
     renew: Renew
     log_in: LogIn
+    begun_at: float
 
     @property
     def role(self) -> Role:
@@ -64,9 +66,12 @@ class Call:
             raise ProblemError(HTTPStatus.FORBIDDEN, f"this needs the role {COMMAND_ROLES[command].name.lower()}")
         return await self.snapshots.answer(command, self.caller.handle)
 
-    def forget(self, command: str) -> None:
-        """Drop the recent answer to a reading command, so that its next view is of now."""
-        self.snapshots.forget_one(command)
+    def forget_older(self, command: str) -> bool:
+        """Drop the recent answer to a reading command if it is older than this request. Return True if so.
+
+        So all that a request looks for in vain costs the broker one answer more.
+        """
+        return self.snapshots.forget_older(command, self.begun_at)
 
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the present answer to a command with arguments.

@@ -88,6 +88,7 @@ class Endpoint:
             shared.recorder,
             partial(self._renew, request),
             partial(self._log_in, request),
+            shared.snapshots.now(),
         )
 
     async def _caller(self, request: Request, authorization: str | None) -> Caller:

@@ -82,7 +82,7 @@ class Snapshots:
 
     def __init__(self, link: Link, now: Callable[[], float] = time.monotonic) -> None:
         self._link: Final = link
-        self._now: Final = now
+        self.now: Final = now
         self._mirror: Final = DestinationMirror(link)
         self._costs: Final[dict[str, int]] = {}
         self._answers: Final[dict[str, tuple[float, asyncio.Task[object]]]] = {}
@@ -94,10 +94,10 @@ class Snapshots:
             ControlError: the broker does not answer, or refuses; the next request asks again
         """
         made_at, task = self._answers.get(command, (0.0, None))
-        is_own = task is None or self._now() - made_at >= MAX_AGE_S
+        is_own = task is None or self.now() - made_at >= MAX_AGE_S
         if task is None or is_own:
             task = asyncio.get_running_loop().create_task(self._asked(command, handle))
-            self._answers[command] = (self._now(), task)
+            self._answers[command] = (self.now(), task)
         try:
             return await asyncio.shield(task)
         except BaseException as error:
@@ -111,9 +111,13 @@ class Snapshots:
         """Drop all answers after an operation, so the caller sees the change at once."""
         self._answers.clear()
 
-    def forget_one(self, command: str) -> None:
-        """Drop the answer to one command."""
-        self._answers.pop(command, None)
+    def forget_older(self, command: str, moment: float) -> bool:
+        """Drop the answer to one command if it was asked for before a moment. Return True if so."""
+        made_at, _ = self._answers.get(command, (moment, None))
+        if made_at >= moment:
+            return False
+        del self._answers[command]
+        return True
 
     def cost(self, command: str) -> int:
         """Return the number of the broker's rows for the last answer."""

@@ -215,6 +215,17 @@ def test_a_queue_that_is_younger_than_the_view_is_read_and_operated_at_once() ->
     assert [one["status"] for one in answers] == [200, 200]
 
 
+def test_many_names_that_are_not_there_cost_the_broker_one_answer_for_each_list() -> None:
+    link = FakeBrokerLink()
+    client = client_of(link)
+    missing = [{"type": "read", "mbean": f"{QUEUE}{number}"} for number in range(MAX_REQUESTS)]
+    client.post("/api/jolokia", json=missing[:1], auth=VERA)
+    before = link.count("changes")
+    answers = client.post("/api/jolokia", json=missing, auth=VERA).json()
+    assert {one["status"] for one in answers} == {404}
+    assert link.count("changes") == before + 1
+
+
 SOON, LATER = (time.strftime(DATE, time.localtime(seconds)) for seconds in (9, 99))
 
 

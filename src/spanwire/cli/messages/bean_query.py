@@ -55,9 +55,9 @@ class ControlSource:
             self._answers[command] = self._client.ask(command)
         return self._answers[command]
 
-    def forget(self, command: str) -> None:
-        """Drop the answer to a reading command."""
-        self._answers.pop(command, None)
+    def forget_older(self, command: str) -> bool:
+        """Return False: all answers are of this run."""
+        return False
 
     async def ask(self, command: str, **arguments: object) -> object:
         """Return the present answer to a command. Raises `ControlError`."""

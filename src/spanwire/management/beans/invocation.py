@@ -56,9 +56,8 @@ async def one_bean(source: BeanSource, name: str) -> tuple[Bean, str]:
         return [bean for bean in beans if parts(bean.name) == wanted]
 
     same = await named()
-    if not same and keys == DESTINATION_FAMILY.keys:
-        source.forget(QUEUES.command)  # a destination may be younger than the view; looking again is cheap for these
-        same = await named()
+    if not same and keys == DESTINATION_FAMILY.keys and source.forget_older(QUEUES.command):
+        same = await named()  # a destination may be younger than the view
     if not same:
         raise BeanError(404, NOT_FOUND, name[:200])
     if len(same) > 1:

@@ -19,8 +19,8 @@ class BeanSource(Protocol):
         """Return a recent answer to a reading command. Raises `ControlError`."""
         ...
 
-    def forget(self, command: str) -> None:
-        """Drop the recent answer to a reading command, so that its next view is of now."""
+    def forget_older(self, command: str) -> bool:
+        """Drop the recent answer to a reading command if it is older than the request. Return True if so."""
         ...
 
     async def ask(self, command: str, **arguments: object) -> object:
