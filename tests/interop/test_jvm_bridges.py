@@ -154,6 +154,7 @@ def test_a_client_that_loads_its_classes_by_the_thread_s_class_loader_works(tmp_
     [
         ({"factory": "com.acme.Nothing"}, "the class com.acme.Nothing cannot be loaded from the jars"),
         ({"factory": "java.util.ArrayList"}, "has no property 'brokerURL'"),
+        ({"factory": "java.lang.Thread", "property": "name"}, "java.lang.Thread is no ConnectionFactory of javax.jms"),
         ({"property": "brokerUrll"}, "ActiveMQConnectionFactory has no property 'brokerUrll'; did you mean brokerURL"),
         (
             {"property": "closeTimeout"},

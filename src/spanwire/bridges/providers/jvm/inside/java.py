@@ -92,7 +92,12 @@ def load_class(name: str) -> Java:
 
 
 def make_factory(spec: dict[str, Any]) -> tuple[Java, str]:
-    """Return a connection factory and the package of its JMS. Raises `JavaError`."""
+    """Return a connection factory and the package of its JMS.
+
+    Raises:
+        WrongFactoryError: its class or a property is wrong.
+        JavaError: the factory is not there.
+    """
     try:
         factory = _looked_up(spec) if spec["class_name"] is None else _made(spec)
         for api in APIS:
@@ -105,7 +110,8 @@ def make_factory(spec: dict[str, Any]) -> tuple[Java, str]:
     except jpype.JException as error:
         raise JavaError(f"no connection factory: {text_of(error)}") from None
     shown = "nothing" if factory is None else str(factory.getClass().getName())
-    raise JavaError(f"{shown} is no ConnectionFactory of javax.jms or jakarta.jms")
+    kind_of_error = JavaError if spec["class_name"] is None else WrongFactoryError  # a name may get another object
+    raise kind_of_error(f"{shown} is no ConnectionFactory of javax.jms or jakarta.jms")
 
 
 def _made(spec: dict[str, Any]) -> Java:
