@@ -66,6 +66,7 @@ def _client_with_a_prepared_branch(world: World) -> None:
 
 def test_a_prepared_branch_does_not_keep_the_connection_of_its_client() -> None:
     world = World()
+    gc.collect()  # of other tests
     before = _openwire_connections()
     _client_with_a_prepared_branch(world)
     assert len(world.broker.xa.prepared()) == 1
