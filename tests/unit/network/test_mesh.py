@@ -360,11 +360,11 @@ def test_in_a_tree_nothing_is_announced_twice() -> None:
     assert [len(local.heralds) for local in local_demands(network)] == [0] * 6
 
 
-def test_only_so_many_consumers_behind_conduits_are_announced(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("spanwire.network.demand.heralds.MAX_HERALDS", 1)
+def test_only_so_many_consumers_behind_conduits_are_announced(caplog: pytest.LogCaptureFixture) -> None:
     network, sites = ring_with_a_tail()
+    network.settles()
+    for local in local_demands(network):
+        local.heralds.at_most = 1
     for topic in ("topic://T1", "topic://T2"):
         for name in "CF":
             sites[name].client().consumes(topic)

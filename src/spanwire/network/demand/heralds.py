@@ -48,6 +48,7 @@ class Heralds:
         self._bridge: Final[DemandBridge] = bridge
         self._routes: Final[NetworkRoutes] = routes
         self._heralds: Final[dict[DemandSubscription, dict[str, tuple[str, DemandSubscription]]]] = {}
+        self.at_most = MAX_HERALDS  # of all bridges
         self._count = 0
         self._has_warned = False
 
@@ -85,8 +86,8 @@ class Heralds:
             return
         if not within(len(consumer.path), self._settings.consumer_ttl):
             return
-        if self._routes.heralds >= MAX_HERALDS:
-            self._warn(f"more than {MAX_HERALDS} consumers behind conduits of this broker have to be announced")
+        if self._routes.heralds >= self.at_most:
+            self._warn(f"more than {self.at_most} consumers behind conduits of this broker have to be announced")
             return
         herald = DemandSubscription(self._bridge, self._table.herald_info(consumer), False)
         try:
