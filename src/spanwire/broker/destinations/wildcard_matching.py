@@ -16,7 +16,7 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.destination import Destination
 
 JOIN_STEPS: Final = 500  # destinations or consumers examined in one slice
-CONSUMERS_PER_STEP: Final = 16  # attached consumers that cost one step more, for their advisories
+CONSUMERS_PER_STEP: Final = 16  # consumers and durable subscriptions that cost one step more: each is counted
 
 
 class Attaching(Protocol):
@@ -114,7 +114,7 @@ class Joining(Job):
                     self._attaching.end(subscription)
                     self._next = count
                     break
-                self.steps += destination.consumer_count // CONSUMERS_PER_STEP
+                self.steps += (destination.consumer_count + destination.durable_count) // CONSUMERS_PER_STEP
                 if not self._attach(destination, subscription) and self._by_pattern:
                     self._next = count
         self._context.steps += self.steps - begin

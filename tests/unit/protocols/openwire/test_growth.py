@@ -295,6 +295,16 @@ def test_a_consumer_that_leaves_counts_steps_for_durable_subscribers_of_its_topi
     assert peer.world.broker.steps - before > MANY // CONSUMERS_PER_STEP
 
 
+def test_a_consumer_with_a_wildcard_counts_steps_for_absent_durable_subscribers() -> None:
+    peer = World().connect(client_id="client")
+    for number in range(MANY):
+        peer.sends(consumer_of(TOPIC, subscription_name="s#")(peer, number))
+        peer.sends(wire.RemoveInfo(object_id=peer.consumer_id(number + 2)))
+    before = peer.world.broker.steps
+    peer.consumes(wire.ActiveMQTopic(">"), MANY + 10)
+    assert peer.world.broker.steps - before > MANY // CONSUMERS_PER_STEP
+
+
 @pytest.mark.parametrize("kind", [INDIVIDUAL_ACK, REDELIVERED_ACK])
 @pytest.mark.parametrize("is_last_first", [False, True])
 def test_an_acknowledgement_takes_no_more_work_among_many_messages_in_flight(kind: int, is_last_first: bool) -> None:
