@@ -216,7 +216,7 @@ class CheckedJournal:
 
     def _transferred(self, source: str, sequences: list[int], target: str, first: int) -> list[int]:
         here, there = Destination(QUEUE, source), Destination(QUEUE, target)
-        kept = self.state.setdefault(here.qualified_name, {})
+        kept = self.state.get(here.qualified_name, {})  # nothing makes a source
         found: list[int] = []
         moved = self.state.setdefault(there.qualified_name, {})
         for place, sequence in enumerate(sequences):
