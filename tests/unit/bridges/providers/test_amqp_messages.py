@@ -43,8 +43,7 @@ from spanwire.bridges.providers.amqp.codec import (
     write,
 )
 from spanwire.bridges.providers.amqp.messages import Way, bridge_message, dead_letter, outgoing_message
-from spanwire.bridges.providers.amqp.parties import dead_letter_queue
-from spanwire.bridges.providers.amqp.peers import Peer, address, capability, destination_of, peer_of
+from spanwire.bridges.providers.amqp.peers import Peer, address, capability, dead_letter_queue, destination_of, peer_of
 from spanwire.bridges.providers.amqp.sections import Sections, field
 from spanwire.bridges.providers.amqp.values import id_text, id_value, jms_value, property_value
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TOPIC, Destination

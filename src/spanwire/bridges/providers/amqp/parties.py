@@ -13,16 +13,15 @@ from spanwire.bridges.providers.amqp.links import Outcome, Received, ReceiverLin
 from spanwire.bridges.providers.amqp.messages import Way, bridge_message, dead_letter, outgoing_message
 from spanwire.bridges.providers.amqp.peers import (
     TOPIC_EXCHANGE,
-    Peer,
     address,
     capability,
     created_queue,
-    source_name,
+    dead_letter_queue,
 )
 from spanwire.bridges.providers.amqp.sections import MAX_MESSAGE
-from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, SUFFIX, cause_text
+from spanwire.bridges.providers.dead_letters import CAUSE, ORIGIN, cause_text
 from spanwire.client.io.environment import Machine
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, MessageFormatError
 
 
@@ -299,12 +298,6 @@ async def open_receiver(connection: AmqpConnection, source: Source, credit: int)
     if source.selector is not None and (peer.is_rabbit or not link.has_selector):
         raise JmsError(f"{place.shown}: the broker has no selectors, so all messages would cross; remove selector")
     return Receiver(connection, source, link)
-
-
-def dead_letter_queue(peer: Peer, source: Source) -> Destination:
-    """Return the queue for dead letters: the name of the subscription or of the source, with a suffix."""
-    name = source.subscription or source_name(peer, source.destination)
-    return Destination(QUEUE, name + SUFFIX)
 
 
 def raise_refusal(connection: AmqpConnection, outcomes: list[Outcome]) -> None:

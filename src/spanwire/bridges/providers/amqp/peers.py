@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
 
+from spanwire.bridges.model.definition import Source
 from spanwire.bridges.providers.addresses import Place
+from spanwire.bridges.providers.dead_letters import SUFFIX
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, parse_destination
 from spanwire.model.errors import InvalidDestinationError
 
@@ -106,6 +108,12 @@ def source_name(peer: Peer, destination: Destination) -> str:
             return unquote(part) if name.startswith(QUOTED) else part.replace(SLASH, "/")
         name = part
     return name if peer.is_rabbit or peer.is_classic else name.rpartition(QUALIFIED)[2]
+
+
+def dead_letter_queue(peer: Peer, source: Source) -> Destination:
+    """Return the queue for dead letters: the name of the subscription or of the source, with a suffix."""
+    name = source.subscription or source_name(peer, source.destination)
+    return Destination(QUEUE, name + SUFFIX)
 
 
 def capability(destination: Destination) -> str | None:
