@@ -34,6 +34,7 @@ class KeepAliveThread:
         self._process = 0
         self._changed = threading.Condition()
         self._connections: list[KeepAliveConnection] = []
+        self._changes = 0
         self._runs = False
 
     def add(self, connection: KeepAliveConnection) -> None:
@@ -45,6 +46,7 @@ class KeepAliveThread:
             self._runs = False
         with self._changed:
             self._connections = [*self._connections, connection]
+            self._changes += 1
             if not self._runs:
                 self._runs = True
                 threading.Thread(target=self._run, name="spanwire-client-heart", daemon=True).start()
@@ -55,21 +57,27 @@ class KeepAliveThread:
         if self._process == os.getpid():
             with self._changed:
                 self._connections = [other for other in self._connections if other is not connection]
+                self._changes += 1
                 self._changed.notify_all()
 
     def _run(self) -> None:
         while True:
-            now = time.monotonic()
-            due = now + MAX_WAIT
-            connections = self._connections
-            for connection in connections:
-                due = min(due, connection.send_overdue_keep_alive(now))
+            changes = self._changes
+            wait = self._send_overdue()  # in a call, because a variable here would keep a closed connection alive
             with self._changed:
                 if not self._connections:
                     self._runs = False
                     return
-                if self._connections is connections:
-                    self._changed.wait(max(MIN_WAIT, due - now))
+                if self._changes == changes:
+                    self._changed.wait(wait)
+
+    def _send_overdue(self) -> float:
+        """Look after all connections, and return the seconds to the next look."""
+        now = time.monotonic()
+        due = now + MAX_WAIT
+        for connection in self._connections:
+            due = min(due, connection.send_overdue_keep_alive(now))
+        return max(MIN_WAIT, due - now)
 
 
 KEEP_ALIVES: Final = KeepAliveThread()
