@@ -98,8 +98,8 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
             "dead-letters-waiting",
     },
     "broker.routing.flow_control": {
-        "producer flow control: sends to %s wait: %s; connection %s of %s holds %d of %d connections' "
-        "sends":
+        "producer flow control: sends to %s wait: %s; waiting sends of connection %s from %s: %d; "
+        "connections with waiting sends: %d; consume messages or make room":
             "producer-blocked",
     },
     "broker.routing.unscheduled": {

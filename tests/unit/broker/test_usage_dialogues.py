@@ -325,14 +325,25 @@ def test_one_line_per_interval_tells_who_waits_for_what(caplog: pytest.LogCaptur
     other.sends(QUEUE, "x" * 1_000, persistent=False)
     (line,) = caplog.messages
     assert line == (
-        "producer flow control: sends to queue://Q wait: memoryLimit of 20000 bytes is reached; connection ID:p:1 of "
-        "tcp://p:1 holds 1 of 1 connections' sends"
+        "producer flow control: sends to queue://Q wait: memoryLimit of 20000 bytes is reached; waiting sends of "
+        "connection ID:p:1 from tcp://p:1: 1; connections with waiting sends: 1; consume messages or make room"
     )
     stage.waits(9.9)
     assert len(caplog.messages) == 1
     stage.waits(0.1)
     assert len(caplog.messages) == 2
-    assert caplog.messages[1].endswith("holds 1 of 2 connections' sends")
+    assert caplog.messages[1].endswith("tcp://p:1: 1; connections with waiting sends: 2; consume messages or make room")
+
+
+def test_sends_of_a_connection_and_waiting_connections_are_counted_apart(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    stage = Stage(policy(blocked_producer_warning_interval_ms=10_000))
+    producer = stage.peer("p")
+    fills(producer)
+    for _ in range(3):
+        producer.sends(QUEUE, "x" * 1_000, persistent=False)
+    stage.waits(10)
+    assert "tcp://p:1: 4; connections with waiting sends: 1;" in caplog.messages[-1]
 
 
 def test_room_that_is_there_again_is_not_told_as_a_limit(caplog: pytest.LogCaptureFixture) -> None:
@@ -348,7 +359,7 @@ def test_room_that_is_there_again_is_not_told_as_a_limit(caplog: pytest.LogCaptu
     stage.syncs()
     assert producer.is_answered(token)
     (line,) = caplog.messages
-    assert "wait: the disk of the store has no room; connection" in line
+    assert "wait: the disk of the store has no room; waiting sends" in line
 
 
 @pytest.mark.parametrize("interval", [0, -1])

@@ -437,7 +437,8 @@ class FlowControl:
         if last is None or last + interval <= now:
             self._warned[name] = last = now
             logger.warning(
-                "producer flow control: sends to %s wait: %s; connection %s of %s holds %d of %d connections' sends",
+                "producer flow control: sends to %s wait: %s; waiting sends of connection %s from %s: %d; connections "
+                "with waiting sends: %d; consume messages or make room",
                 name,
                 self.limit_text(destination, message, obstacle),
                 state.connection_id,
