@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.network.demand.advisory_reader import MAX_REMEMBERED, AdvisoryReader, announced_destination
-from spanwire.network.demand.demand import RemoteConsumer
+from spanwire.network.demand.demand_subscription import RemoteConsumer
 from spanwire.protocols.openwire.codec import _marshallers as wire
 
 

@@ -13,7 +13,7 @@ from spanwire.model.secret import Secret
 from spanwire.network.bridge.bridge import NetworkBridge
 from spanwire.network.bridge.bridge_states import State
 from spanwire.network.bridge.remote_broker import RemoteBroker
-from spanwire.network.demand import demand
+from spanwire.network.demand import bridge_settings
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.answer_run import AnswerRun
@@ -253,7 +253,7 @@ def test_a_flood_of_consumers_ends_at_a_limit_and_the_log_stays_small(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     remote = Remote(BridgeSettings()).runs()
-    for number in range(demand.MAX_DEMAND + 50):
+    for number in range(bridge_settings.MAX_DEMAND + 50):
         remote.advises(remote.consumer(number + 1))
     assert remote.bridge.demand_count == 1  # a conduit needs one subscription for all of them
     told = [record for record in caplog.records if "is not served" in record.getMessage()]

@@ -15,14 +15,14 @@ from spanwire.model.errors import JmsError
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConsumerInfo
 from spanwire.model.message import Message
-from spanwire.network.demand.demand import DemandSubscription, RemoteConsumer
+from spanwire.network.demand.demand_subscription import DemandSubscription, RemoteConsumer
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 
 NOW = Time(1.0, 1_000)
 
 
 class Bridge:
-    """Duck-typed to `spanwire.network.demand.demand.DemandBridge`; remembers what it is to look at again."""
+    """Duck-typed to `DemandBridge`; remembers what it is to look at again."""
 
     def __init__(self) -> None:
         self.again: list[str] = []

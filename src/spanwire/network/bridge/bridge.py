@@ -33,8 +33,7 @@ from spanwire.network.bridge.duplex_bridge import advisory_in
 from spanwire.network.bridge.forwarder import Forwarder
 from spanwire.network.bridge.inbound_bridge import InboundBridge
 from spanwire.network.bridge.remote_broker import MAX_REMOTE_FRAME_BYTES, RemoteBroker, refusal_text
-from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.network.demand.demand import local_login
+from spanwire.network.demand.bridge_settings import BridgeSettings, local_login
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.durable_sync import FIRST_VERSION, subscription_info
 from spanwire.network.demand.remote_registry import name_elsewhere

@@ -25,8 +25,7 @@ from spanwire.network.bridge.invitation import FIRST_VERSION as FIRST_TOKEN
 from spanwire.network.bridge.invitation import invitation
 from spanwire.network.bridge.remote_broker import RemoteBroker, exception_text
 from spanwire.network.bridge.settings_codec import settings_of, syncs_durable
-from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.network.demand.demand import MAX_DEMAND
+from spanwire.network.demand.bridge_settings import MAX_DEMAND, BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.durable_sync import FIRST_VERSION, subscription_info
 from spanwire.network.demand.remote_registry import name_elsewhere

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final
 
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.network.demand.demand import InFlightMessage
+from spanwire.network.demand.demand_subscription import InFlightMessage
 
 FIRST_PAUSE: Final = 1.0  # seconds; each later pause is twice as long, as between the attempts of a link
 MAX_TRIES: Final = 6  # attempts over one link within 31 seconds; a restart or an operator may remove the cause

@@ -27,9 +27,8 @@ from spanwire.network.bridge.forward_retries import ForwardRetries, RefusedMessa
 from spanwire.network.bridge.frame_encoder import ForwardEncoder
 from spanwire.network.bridge.local_demand import LocalDemand
 from spanwire.network.bridge.remote_broker import RemoteBroker, exception_text
-from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.network.demand.demand import (
-    BRIDGE_SESSION,
+from spanwire.network.demand.bridge_settings import BRIDGE_SESSION, BridgeSettings
+from spanwire.network.demand.demand_subscription import (
     DemandBridge,
     DemandSubscription,
     InFlightMessage,

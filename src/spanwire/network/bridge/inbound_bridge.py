@@ -20,8 +20,7 @@ from spanwire.model.info import ConnectionInfo
 from spanwire.model.routing import UNNAMED, DestinationCounts
 from spanwire.network.bridge.invitation import invited_seconds
 from spanwire.network.bridge.remote_broker import RemoteBroker
-from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.network.demand.demand import MAX_DEMAND
+from spanwire.network.demand.bridge_settings import MAX_DEMAND, BridgeSettings
 from spanwire.protocols.openwire.client_commands import ClientCommands
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.ack_run import AckRun

@@ -21,16 +21,15 @@ from spanwire.model.info import ConsumerInfo
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
 from spanwire.network.bridge.remote_broker import RemoteBroker
 from spanwire.network.demand.advisory_reader import AdvisoryReader
-from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.network.demand.demand import (
-    MAX_DEMAND,
+from spanwire.network.demand.bridge_settings import MAX_DEMAND, BridgeSettings
+from spanwire.network.demand.demand_subscription import (
     DemandBridge,
     DemandSubscription,
-    DemandTable,
     RemoteConsumer,
     is_of_a_bridge,
     subscriber_key,
 )
+from spanwire.network.demand.demand_table import DemandTable
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.durable_sync import subscriptions_in
 from spanwire.network.demand.heralds import Heralds

@@ -21,8 +21,7 @@ from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.ids import ProducerId
 from spanwire.model.secret import Secret
 from spanwire.network.bridge.settings_codec import properties_of
-from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.network.demand.demand import BRIDGE_SESSION
+from spanwire.network.demand.bridge_settings import BRIDGE_SESSION, BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameDecoder
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError

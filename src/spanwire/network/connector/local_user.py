@@ -10,8 +10,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.ports import Principal
 from spanwire.model.errors import JmsError
 from spanwire.network.bridge.bridge import local_reason
-from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.network.demand.demand import local_login
+from spanwire.network.demand.bridge_settings import BridgeSettings, local_login
 from spanwire.transports.awaited_login import awaited_login
 from spanwire.transports.base import Clock
 

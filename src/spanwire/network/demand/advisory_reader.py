@@ -9,7 +9,7 @@ from spanwire.model.errors import InvalidDestinationError, JmsError
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConsumerInfo
 from spanwire.model.routing import MAX_PATH
-from spanwire.network.demand.demand import RemoteConsumer
+from spanwire.network.demand.demand_subscription import RemoteConsumer
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.messages.identities import consumer_id_of, destination_of
 

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.model.destination import Destination
+from spanwire.model.info import ConnectionInfo
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, demand_passes, lets_through, network_priority
 from spanwire.model.secret import Secret
 
 DEFAULT_NAME: Final = "NC"  # ActiveMQ has the same default
 DEFAULT_PREFETCH: Final = 1_000
 DEFAULT_TTL: Final = 1
+MAX_DEMAND: Final = 10_000  # remote consumers of one bridge; ten times the most consumers of one connection
+BRIDGE_SESSION: Final = 1  # at both ends
 CONSUMER_ADVISORIES: Final = "ActiveMQ.Advisory.Consumer."
 VIRTUAL_ADVISORIES: Final = "ActiveMQ.Advisory.VirtualDestination.Consumer."
 TEMPORARY_ADVISORIES: Final = "ActiveMQ.Advisory.TempQueue,ActiveMQ.Advisory.TempTopic"
@@ -131,3 +134,17 @@ class BridgeSettings:
     def priority(self, asked: int, path: tuple[str, ...]) -> int:
         """Return the local priority of a consumer with priority ``asked`` beyond the brokers of ``path``."""
         return network_priority(path, self.priority_base) if self.decrease_priority else asked
+
+
+def local_login(settings: BridgeSettings, connection_id: str, broker_name: str, remote_name: str) -> ConnectionInfo:
+    """Return the login of a bridge at its own broker, in process."""
+    password = settings.password
+    return ConnectionInfo(
+        connection_id=connection_id,
+        client_id=settings.client_id_token.join([settings.name, remote_name, "inbound", broker_name]),
+        user_name=settings.user_name,
+        password=None if password is None else password.reveal(),
+        remote_address=f"vm://{broker_name}#{settings.name}",
+        protocol="network",
+        max_consumers=MAX_DEMAND,
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.model.environment import Time
-from spanwire.network.demand.demand import DemandBridge, DemandSubscription, RemoteConsumer
+from spanwire.network.demand.demand_subscription import DemandBridge, DemandSubscription, RemoteConsumer
 from spanwire.network.demand.remote_registry import RemoteBrokerRegistry
 
 MAX_PASSED_OVER: Final = 10_000  # consumers, as many as one bridge serves; beyond, another route needs a new advisory

@@ -17,7 +17,8 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.model.routing import within
 from spanwire.network.demand.bridge_settings import BridgeSettings
-from spanwire.network.demand.demand import DemandBridge, DemandSubscription, DemandTable, RemoteConsumer
+from spanwire.network.demand.demand_subscription import DemandBridge, DemandSubscription, RemoteConsumer
+from spanwire.network.demand.demand_table import DemandTable
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 
 MAX_HERALDS: Final = 1_000  # of one broker; a tenth of the consumers that a neighbour's bridge serves
