@@ -16,8 +16,11 @@ from spanwire.broker.ports import WRITE
 from spanwire.model.destination import QUEUE as QUEUE_KIND
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError, ResourceAllocationError
+from spanwire.model.ids import ConsumerId
+from spanwire.model.info import ConsumerInfo
 from spanwire.model.message import Message
 from spanwire.model.message_view import PropertyValue
+from spanwire.model.routing import NO_HOPS, NetworkFilter
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import text_message
 from tests.support.recording_authorizer import RecordingAuthorizer
@@ -260,6 +263,23 @@ def test_the_answers_about_subscriptions_are_of_queues_and_then_of_topics() -> N
     }  # fmt: skip
     assert {name: value(answers[1], name) for name in expected} == expected
     assert answers[2]["selector"] == (NULL, None)
+
+
+def test_what_only_announces_a_consumer_of_another_broker_is_no_consumer() -> None:
+    stage = played()
+    asking = Asking(stage)
+    bridge = stage.peer("bridge")
+    info = ConsumerInfo(
+        ConsumerId(bridge.connection_id, 1, 1),
+        destination("topic://T"),
+        prefetch_size=100,
+        network_subscription=True,
+        network_filter=NetworkFilter("ID:other", NO_HOPS),
+    )
+    stage.broker.add_consumer(bridge.state, info, Listener(bridge, info), stage.now)
+    (answer,) = asking.asks(OF_BROKER)
+    assert value(answer, "consumerCount") == 1  # its own
+    assert len(asking.asks(OF_SUBSCRIPTIONS)) == 1
 
 
 def test_many_answers_come_in_slices() -> None:

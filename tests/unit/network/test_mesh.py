@@ -6,13 +6,15 @@ from itertools import pairwise
 
 import pytest
 
+from spanwire.broker.explanation import explanation as cause
+from spanwire.broker.explanation.explainer import Explainer
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.model.destination import parse_destination
 from spanwire.network.bridge.local_demand import LocalDemand
 from spanwire.network.demand.bridge_settings import BridgeSettings
-from tests.support.network_dialogue import Inbox, Link, Network, Site
+from tests.support.network_dialogue import STARTED_MS, Inbox, Link, Network, Site
 
 T = "topic://T"
 UNAUDITED = PolicyMap([PolicyEntry(parse_destination("topic://>"), topic=TopicPolicy(audits_copies=False))])
@@ -249,6 +251,31 @@ def test_what_only_announces_is_no_consumer_of_the_topic() -> None:
     assert len(local.heralds) == 1
     (view,) = [view for view in sites["E"].broker.destination_views() if view.destination == T]
     assert view.consumers == len(local.demand.subscriptions) == 1
+
+
+def test_what_only_announces_is_in_no_list_of_consumers() -> None:
+    network, sites = ring_with_a_tail()
+    for name in "CF":
+        sites[name].client().consumes(T)
+        network.settles()
+    (local,) = [one for one in local_demands(network) if one.client.info.remote_address == "vm://brokerE#ED"]
+    (demand,) = local.demand.subscriptions
+    overview = sites["E"].broker.assembly.overview
+    assert (len(local.heralds), len(local.client.consumers)) == (1, 2)
+    assert overview.consumers(local.client) == [demand.subscription]
+    assert overview.connection_view(local.client, network.now.wall_ms).consumers == 1
+    assert [session.consumers for session in overview.sessions(local.client)] == [1]
+
+
+def test_a_connection_of_a_bridge_that_announces_further_consumers_is_healthy() -> None:
+    network, sites = ring_with_a_tail()
+    for name in "CF":
+        sites[name].client().consumes(T)
+        network.settles()
+    (local,) = [one for one in local_demands(network) if one.client.info.remote_address == "vm://brokerE#ED"]
+    assert len(local.heralds) == 1
+    answer = Explainer(sites["E"].broker, STARTED_MS).connection(local.client, [], network.now)
+    assert answer.cause == cause.HEALTHY, answer.sentence
 
 
 def test_what_announces_further_consumers_ends_with_a_subscription_that_an_operator_ends() -> None:

@@ -120,8 +120,8 @@ class Overview:
         return connection_view(state, wall_ms)
 
     def consumers(self, state: ConnectionState) -> list[Subscription]:
-        """Return the consumers of a connection."""
-        return list(state.consumers.values())
+        """Return the consumers of a connection that may get messages."""
+        return state.receivers()
 
     def consumer_view(self, state: ConnectionState, consumer: Subscription) -> ConsumerView:
         """Return the view of a consumer."""

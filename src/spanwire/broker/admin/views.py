@@ -339,7 +339,7 @@ def session_views(state: ConnectionState) -> list[SessionView]:
     """Return the sessions of a connection by number."""
     consumers: dict[int, int] = {}
     producers: dict[int, int] = {}
-    for subscription in state.consumers.values():
+    for subscription in state.receivers():
         number = subscription.info.consumer_id.session_id
         consumers[number] = consumers.get(number, 0) + 1
     for info in state.producers.values():
@@ -361,7 +361,7 @@ def connection_view(state: ConnectionState, wall_ms: int) -> ConnectionView:
         user_name=state.principal.name,
         remote_address=state.info.remote_address,
         protocol=state.info.protocol,
-        consumers=len(state.consumers),
+        consumers=len(state.receivers()),
         producers=len(state.producers),
         slow=not state.output.writable,
         connector=state.info.connector,

@@ -85,6 +85,14 @@ class ConnectionState:
         """The id announced by the client."""
         return self.info.connection_id
 
+    def receivers(self) -> list[Subscription]:
+        """Return the consumers without those of a bridge that only announce a consumer of another broker."""
+        return [
+            one
+            for one in self.consumers.values()
+            if one.network_filter is None or not one.network_filter.passes_nothing
+        ]
+
     def answer_last_parked(self, token: int) -> bool:
         """Answer ``token`` together with the last blocked send.
 

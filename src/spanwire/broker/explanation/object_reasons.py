@@ -175,7 +175,7 @@ class ObjectReasons:
         client = f"client {info.client_id}, " if info.client_id else ""
         text = f"{client}user {state.principal.name}, {info.protocol} from {info.remote_address}"
         explanation.saw(text, where, state.connected_ms)
-        for consumer in list(state.consumers.values())[:MAX_NAMED]:
+        for consumer in state.receivers()[:MAX_NAMED]:
             self._saw_consumer(explanation, consumer)
         for transaction in transactions[:MAX_NAMED]:
             work = f"{counted(len(transaction.sends), 'send')}, {counted(len(transaction.acks), 'acknowledgement')}"
@@ -204,7 +204,7 @@ class ObjectReasons:
 
     def _of_consumers(self, state: ConnectionState, where: str) -> tuple[str, str, str]:
         """Return cause, sentence and advice for consumers and transactions of a connection."""
-        now, consumers = self._now, list(state.consumers.values())
+        now, consumers = self._now, state.receivers()
         if any(not one.started for one in consumers):
             sentence = f"{where} has consumers that are not started"
             return NOT_STARTED, sentence, "the client must call start() of its connection"

@@ -106,7 +106,7 @@ class BrokerEntries:
         _add_disk(entries, "store", self._context.store_usage.used_bytes(), self._limits.store_bytes)
         _add_disk(entries, "temp", 0, self._limits.temporary_bytes)
         _add_times(entries, destinations)
-        entries["consumerCount"] = (LONG_VALUE, sum([len(state.consumers) for state in connections]))
+        entries["consumerCount"] = (LONG_VALUE, sum([len(state.receivers()) for state in connections]))
         entries["producerCount"] = (LONG_VALUE, sum([len(state.producers) for state in connections]))
         for name in ADDRESSES:
             entries[name] = (STRING_VALUE, self._addresses.get(name, ""))

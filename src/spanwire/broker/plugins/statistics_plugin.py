@@ -182,7 +182,7 @@ class StatisticsRequests(Job, StoreReader, Alarm):
         topics: list[Subscription] = []
         for state in self._connections.all():
             request.client_ids[state.connection_id] = state.info.client_id
-            for subscription in state.consumers.values():
+            for subscription in state.receivers():
                 if subscription.info.destination.is_queue:
                     request.subscriptions.append(subscription)
                 elif subscription.info.subscription_name is None:
