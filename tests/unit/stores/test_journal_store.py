@@ -23,7 +23,7 @@ from spanwire.stores.driver.reader import JournalReader
 from spanwire.stores.driver.writer import JournalWriter
 from spanwire.stores.epoch import claim_epoch
 from spanwire.stores.journal.batch import Batch
-from spanwire.stores.journal.compaction import Scan
+from spanwire.stores.journal.compaction.compaction import Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes
 from spanwire.stores.journal.fetching.fetch_blocks import MAX_BLOCK_BYTES, blocks
 from spanwire.stores.journal.group_commit import MAX_PAUSE, MIN_CLIENTS

@@ -37,7 +37,7 @@ from spanwire.stores.driver.reader import JournalReader
 from spanwire.stores.driver.writer import JournalWriter, write_error
 from spanwire.stores.epoch import Epoch, forget_epoch
 from spanwire.stores.journal.batch import Batch, write_batch
-from spanwire.stores.journal.compaction import Scan
+from spanwire.stores.journal.compaction.compaction import Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, StoredBytes
 from spanwire.stores.journal.group_commit import GroupCommit
 from spanwire.stores.journal.journal import Journal

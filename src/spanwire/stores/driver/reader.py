@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Final
 
 from spanwire.model.errors import StoreError
-from spanwire.stores.journal.compaction import Scan
+from spanwire.stores.journal.compaction.compaction import Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes, check_reads, unreadable
 from spanwire.stores.journal.fetching.fetch_blocks import blocks
 from spanwire.stores.journal.segments.disk_port import Disk

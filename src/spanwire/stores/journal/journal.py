@@ -20,7 +20,7 @@ from spanwire.stores.journal.active_segment import ActiveSegment
 from spanwire.stores.journal.audit_copies import AuditCopies
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.batch_completion import BatchCompletion
-from spanwire.stores.journal.compaction import Compaction, Scan
+from spanwire.stores.journal.compaction.compaction import Compaction, Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, fetch_of, sizes_of
 from spanwire.stores.journal.fetching.readers import Readers
 from spanwire.stores.journal.index.index import JournalIndex

@@ -13,7 +13,7 @@ from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.stores.journal.active_segment import COPIED_AHEAD_BYTES, COPIED_BYTES, ActiveSegment
 from spanwire.stores.journal.audit_copies import AuditCopies
 from spanwire.stores.journal.batch import Batch, BatchSlice, NewSegment
-from spanwire.stores.journal.compaction import Compaction
+from spanwire.stores.journal.compaction.compaction import Compaction
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.stored_destination import Entry
 from spanwire.stores.journal.outbox import ALL, Outbox, Slice

@@ -13,7 +13,7 @@ from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.stores.driver.reader import read_all, read_block
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.compaction import MAX_SCAN_BYTES, SCAN_BYTES, SCAN_RECORDS, Scan, usual_step
+from spanwire.stores.journal.compaction.compaction import MAX_SCAN_BYTES, SCAN_BYTES, SCAN_RECORDS, Scan, usual_step
 from spanwire.stores.journal.segments.record import HEADER_SIZE, MOVED_BODY, REFERENCE
 from spanwire.stores.journal.segments.segment import segment_name, segment_number
 from spanwire.stores.journal.space import UNMANAGED
