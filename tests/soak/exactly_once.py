@@ -19,7 +19,8 @@ from random import Random
 from spanwire.client import blocking
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.link.control_client import Control, Part
+from spanwire.pipeline.link.control_answers import Part
+from spanwire.pipeline.link.control_client import Control
 from tests.support.broker_process import BrokerProcess, spanwire_command
 
 PER_KILL = 400  # messages that are sent for each kill

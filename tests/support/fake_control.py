@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from spanwire.client.messages.message_encoder import Outgoing
-from spanwire.pipeline.link.control_client import (
+from spanwire.pipeline.link.control_answers import (
     BegunSink,
     CommitResult,
     ControlError,

@@ -12,7 +12,8 @@ import pytest
 from spanwire.cli.main import main
 from spanwire.cli.pipeline.pipeline_status import FRESH_MS, find_running
 from spanwire.client import blocking
-from spanwire.pipeline.link.control_client import Control, PublishedView
+from spanwire.pipeline.link.control_answers import PublishedView
+from spanwire.pipeline.link.control_client import Control
 from spanwire.pipeline.watch.status import FAILED, RUNNING, STOPPED, PipelineStatus, RouteStatus, encode
 from spanwire.testing.broker import Broker
 

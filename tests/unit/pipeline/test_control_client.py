@@ -10,12 +10,9 @@ import pytest
 from spanwire.client import Message, blocking
 from spanwire.client.messages.content_types import Properties
 from spanwire.client.messages.message_encoder import Outgoing
-from spanwire.pipeline.link.control_client import (
-    CONTROL,
-    MAX_STAGED,
+from spanwire.pipeline.link.control_answers import (
     BegunSink,
     CommitResult,
-    Control,
     ControlError,
     CursorView,
     FencedError,
@@ -24,6 +21,7 @@ from spanwire.pipeline.link.control_client import (
     Reservation,
     SinkView,
 )
+from spanwire.pipeline.link.control_client import CONTROL, MAX_STAGED, Control
 from spanwire.testing.broker import Broker
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.columns.column_decoder import MAX_CHUNK_BYTES, MAX_CHUNK_ROWS
-from spanwire.pipeline.link.control_client import MAX_RESERVED, Reservation
+from spanwire.pipeline.link.control_answers import Reservation
+from spanwire.pipeline.link.control_client import MAX_RESERVED
 from spanwire.pipeline.options import ReadOptions, read_options
 from spanwire.pipeline.sink.batch_sink import Batch, StagedPart
 from spanwire.pipeline.sink.control_sink import ControlSink

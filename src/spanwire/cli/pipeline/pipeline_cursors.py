@@ -18,7 +18,8 @@ from spanwire.cli.arguments import Parser
 from spanwire.client import blocking
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.model.text import printable
-from spanwire.pipeline.link.control_client import Control, CursorView, SinkView
+from spanwire.pipeline.link.control_answers import CursorView, SinkView
+from spanwire.pipeline.link.control_client import Control
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
 PASSWORD: Final = "SPANWIRE_PASSWORD"

@@ -22,7 +22,8 @@ from spanwire.cli.pipeline.pipeline_cursors import (
 )
 from spanwire.model.errors import JmsError
 from spanwire.model.text import printable
-from spanwire.pipeline.link.control_client import UNKNOWN, Control, ControlError, PublishedView
+from spanwire.pipeline.link.control_answers import UNKNOWN, ControlError, PublishedView
+from spanwire.pipeline.link.control_client import Control
 from spanwire.pipeline.watch.metrics import prometheus_text
 from spanwire.pipeline.watch.problems import LagLimits, Problem, problems_of
 from spanwire.pipeline.watch.status import PipelineStatus, RouteStatus, StatusError, decode

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from spanwire.model.errors import AuthenticationError, AuthorizationError, ConfigurationError, JmsError
 from spanwire.pipeline.datasource.partitions import MIN_PARTITION_ROWS
-from spanwire.pipeline.link.control_client import FencedError, NotHeldError
+from spanwire.pipeline.link.control_answers import FencedError, NotHeldError
 from spanwire.pipeline.link.control_link import ControlLink
 from spanwire.pipeline.options import ReadOptions, read_options
 from spanwire.pipeline.source.cursor_source import CursorSource, record_batches

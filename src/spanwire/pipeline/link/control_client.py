@@ -9,7 +9,6 @@ A cursor reads ranges repeatedly; a sink commits each batch once.
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,6 +25,25 @@ from spanwire.client.protocol.producer import SendDefaults
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.link.batch_sender import portions
+from spanwire.pipeline.link.control_answers import (
+    INCOMPLETE,
+    NO_ANSWER,
+    BegunSink,
+    CommitResult,
+    ControlError,
+    CursorView,
+    Part,
+    PublishedView,
+    Reservation,
+    SinkView,
+    check_status,
+    control_error,
+    cursors_in,
+    number_of,
+    pipelines_in,
+    reservation_of,
+    sinks_in,
+)
 
 CONTROL: Final = Destination(QUEUE, "ActiveMQ.Spanwire.Control")
 ANSWER_SECONDS: Final = 30.0  # seconds; a broker may be busy with a large commit, or restart
@@ -33,120 +51,6 @@ ASK_AGAIN_SECONDS: Final = 10.0  # seconds; the reply may have been lost with a 
 MAX_RESERVED: Final = 100_000  # messages of one reservation; the broker refuses more
 MAX_STAGED: Final = 10_000  # messages in one transaction of `Control.stage`; bounds the broker's memory
 SEND_DEFAULTS: Final = SendDefaults()
-NO_ANSWER: Final = "no-answer"
-MALFORMED: Final = "malformed"
-UNAUTHORIZED: Final = "unauthorized"
-UNKNOWN: Final = "unknown"
-INCOMPLETE: Final = "incomplete"
-FENCED: Final = "fenced"
-NOT_HELD: Final = "not-held"
-OTHER_TARGET: Final = "other-target"
-CODES: Final = (
-    MALFORMED, UNAUTHORIZED, UNKNOWN, FENCED, NOT_HELD, OTHER_TARGET, INCOMPLETE, "limit",
-    "unavailable",
-)  # fmt: skip
-
-
-class ControlError(JmsError):
-    """The broker refused a request; ``code`` is the error code of the protocol."""
-
-    def __init__(self, code: str, reason: str) -> None:
-        super().__init__(reason)
-        self.code: Final = code
-
-
-class FencedError(ControlError):
-    """Another run has taken over the cursor or sink, or an operator has ended it; stop."""
-
-
-class NotHeldError(ControlError):
-    """The messages were acknowledged or released, or are not reserved yet, so they cannot be read."""
-
-
-class OtherTargetError(ControlError):
-    """The sink was begun for another target and belongs to another program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The sequences that a cursor reserves, from ``start`` to ``end`` exclusive.
-
-    ``waiting`` is the number of pending messages behind the reservation.
-    """
-
-    epoch: int
-    start: int
-    end: int
-    waiting: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CursorView:
-    """A cursor for an operator."""
-
-    name: str
-    destination: str
-    epoch: int
-    run: str
-    exclusive: bool
-    released: bool
-    start: int
-    end: int
-    user: str
-    selector: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BegunSink:
-    """The epoch of a sink and its last committed batch (-1: none)."""
-
-    epoch: int
-    last_batch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The messages staged by one attempt of one partition."""
-
-    partition: int
-    attempt: int
-    messages: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """The result of a commit.
-
-    ``messages`` became visible. ``repeated`` is true if the batch had been committed before.
-    """
-
-    messages: int
-    repeated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SinkView:
-    """A sink for an operator; ``staged`` messages wait for commits."""
-
-    query: str
-    epoch: int
-    run: str
-    batch: int
-    staged: int
-    user: str
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedView:
-    """The latest status that one run of a pipeline has published, ``age_ms`` ago; ``text`` is the status."""
-
-    pipeline: str
-    run: str
-    user: str
-    age_ms: int
-    ended: bool
-    stopping: bool
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +105,7 @@ class Control:
                 "this broker's version knows no selectors of cursors; update the broker, or leave the option selector "
                 "out",
             )
-        return _reservation_of(answer)
+        return reservation_of(answer)
 
     def open_subscription_cursor(
         self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False, selector: str = ""
@@ -232,11 +136,11 @@ class Control:
         request: dict[str, Property] = {"cursor": name, "epoch": epoch, "messages": messages, "bytes": max_bytes}
         if acknowledge is not None:
             request["acknowledge"] = acknowledge
-        return _reservation_of(self._ask("reserve", request), epoch)
+        return reservation_of(self._ask("reserve", request), epoch)
 
     def acknowledge(self, name: str, epoch: int, end: int) -> Reservation:
         """Acknowledge all messages below ``end``; the broker removes them. Raises like `reserve`."""
-        return _reservation_of(self._ask("acknowledge", {"cursor": name, "epoch": epoch, "to": end}), epoch)
+        return reservation_of(self._ask("acknowledge", {"cursor": name, "epoch": epoch, "to": end}), epoch)
 
     def read_range(self, name: str, epoch: int, start: int, end: int) -> Iterator[tuple[int, Message]]:
         """Yield the messages from ``start`` to ``end`` exclusive, each with its sequence.
@@ -266,7 +170,7 @@ class Control:
                 if count < len(messages):
                     break
         except JmsError as error:
-            raise _control_error(error) from None
+            raise control_error(error) from None
         if number != end:
             raise ControlError(
                 INCOMPLETE,
@@ -276,17 +180,11 @@ class Control:
 
     def release(self, name: str, epoch: int) -> int:
         """End the cursor with its present ``epoch``; return the number of messages that are pending again."""
-        return _number(self._ask("release", {"cursor": name, "epoch": epoch}), "released")
+        return number_of(self._ask("release", {"cursor": name, "epoch": epoch}), "released")
 
     def cursors(self) -> list[CursorView]:
         """Return all cursors visible to the user."""
-        return [
-            CursorView(
-                row["cursor"], row["destination"], row["epoch"], row["run"], row["exclusive"], row["released"],
-                row["from"], row["to"], row["user"], row.get("selector", ""),
-            )
-            for row in json.loads(str(self._ask("cursors", {}).body))
-        ]  # fmt: skip
+        return cursors_in(self._ask("cursors", {}))
 
     def begin(self, query: str, run: str, target: str = "") -> BegunSink:
         """Create or take over the sink ``query`` and drop messages staged by older runs.
@@ -301,7 +199,7 @@ class Control:
         if target:
             request["target"] = target
         answer = self._ask("begin", request)
-        return BegunSink(_number(answer, "epoch"), _number(answer, "batch"))
+        return BegunSink(number_of(answer, "epoch"), number_of(answer, "batch"))
 
     def stage(
         self, query: str, epoch: int, batch: int, partition: int, attempt: int, messages: Iterable[Outgoing]
@@ -331,7 +229,7 @@ class Control:
             with contextlib.suppress(JmsError):
                 session.rollback()
             if isinstance(error, JmsError):
-                raise _control_error(error) from None
+                raise control_error(error) from None
             raise
         return Part(partition, attempt, count)
 
@@ -344,15 +242,15 @@ class Control:
         """
         part_list = "\n".join(f"{part.partition} {part.attempt} {part.messages}" for part in parts)
         answer = self._ask("commit", {"query": query, "epoch": epoch, "batch": batch}, part_list)
-        return CommitResult(_number(answer, "messages"), bool(answer.properties["repeated"]))
+        return CommitResult(number_of(answer, "messages"), bool(answer.properties["repeated"]))
 
     def abort(self, query: str, epoch: int, batch: int) -> int:
         """Drop the staged messages of ``batch`` and return their number."""
-        return _number(self._ask("abort", {"query": query, "epoch": epoch, "batch": batch}), "messages")
+        return number_of(self._ask("abort", {"query": query, "epoch": epoch, "batch": batch}), "messages")
 
     def forget(self, query: str, epoch: int) -> int:
         """Remove the sink with all staged messages and return the number of messages."""
-        return _number(self._ask("forget", {"query": query, "epoch": epoch}), "messages")
+        return number_of(self._ask("forget", {"query": query, "epoch": epoch}), "messages")
 
     def drop(self, query: str) -> None:
         """Remove the sink ``query`` at its present epoch, if there is one.
@@ -366,10 +264,7 @@ class Control:
 
     def sinks(self) -> list[SinkView]:
         """Return all sinks permitted to the user."""
-        return [
-            SinkView(row["query"], row["epoch"], row["run"], row["batch"], row["staged"], row["user"])
-            for row in json.loads(str(self._ask("sinks", {}).body))
-        ]
+        return sinks_in(self._ask("sinks", {}))
 
     def publish(self, pipeline: str, run: str, text: str, *, has_ended: bool = False) -> bool:
         """Publish the status of a run; return True if somebody wants the pipeline to stop.
@@ -382,12 +277,7 @@ class Control:
 
     def pipelines(self) -> list[PublishedView]:
         """Return the statuses that this user may see."""
-        return [
-            PublishedView(
-                row["pipeline"], row["run"], row["user"], row["ageMs"], row["ended"], row["stopping"], row["status"]
-            )
-            for row in json.loads(str(self._ask("pipelines", {}).body))
-        ]
+        return pipelines_in(self._ask("pipelines", {}))
 
     def stop(self, run: str) -> None:
         """Let the next publication of a run tell the pipeline to stop.
@@ -413,10 +303,10 @@ class Control:
                     wait=True,
                 )  # fmt: skip
             except JmsError as error:
-                raise _control_error(error) from None
+                raise control_error(error) from None
             answer = _answer_to(number, requestor.consumer, min(end, time.monotonic() + ASK_AGAIN_SECONDS))
             if answer is not None:
-                return _check_status(answer)
+                return check_status(answer)
             if time.monotonic() >= end:
                 raise ControlError(
                     NO_ANSWER,
@@ -457,44 +347,3 @@ def _answer_to(number: str, consumer: Consumer, until: float) -> Message | None:
         if message is None or message.correlation_id == number:
             return message
     return None
-
-
-def _check_status(answer: Message) -> Message:
-    properties = answer.properties
-    if properties.get("status") == "ok":
-        return answer
-    raise _error_of_code(str(properties.get("error")), str(properties.get("reason")))
-
-
-def _error_of_code(code: str, reason: str) -> ControlError:
-    if code == FENCED:
-        return FencedError(code, reason)
-    if code == OTHER_TARGET:
-        return OtherTargetError(code, reason)
-    return NotHeldError(code, reason) if code == NOT_HELD else ControlError(code, reason)
-
-
-def _control_error(error: JmsError) -> JmsError:
-    """Return the error with the protocol's code in its text, if there is one."""
-    if isinstance(error, ControlError):
-        return error
-    text = str(error)
-    for code in CODES:
-        index = text.find(f"{code}: ")
-        if index >= 0:
-            return _error_of_code(code, text[index:])
-    return error
-
-
-def _number(answer: Message, name: str) -> int:
-    value = answer.properties[name]
-    assert isinstance(value, int)
-    return value
-
-
-def _reservation_of(answer: Message, epoch: int = 0) -> Reservation:
-    pending = answer.properties.get("waiting", 0)
-    assert isinstance(pending, int)
-    return Reservation(
-        epoch if epoch else _number(answer, "epoch"), _number(answer, "from"), _number(answer, "to"), pending
-    )

@@ -11,13 +11,7 @@ from typing import Final, Protocol
 
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.link.control_client import (
-    BegunSink,
-    CommitResult,
-    FencedError,
-    OtherTargetError,
-    Part,
-)
+from spanwire.pipeline.link.control_answers import BegunSink, CommitResult, FencedError, OtherTargetError, Part
 from spanwire.pipeline.sink.batch_sink import Batch, BatchSink, StagedPart, check_first
 from spanwire.pipeline.sink.xa_ledger_sink import MANY_TARGETS
 

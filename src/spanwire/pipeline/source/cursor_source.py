@@ -24,7 +24,8 @@ import pyarrow as pa
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.arrow.record_batch import record_batch
 from spanwire.pipeline.columns.column_decoder import ColumnDecoder, RawMessage
-from spanwire.pipeline.link.control_client import MAX_RESERVED, FencedError, NotHeldError, Reservation
+from spanwire.pipeline.link.control_answers import FencedError, NotHeldError, Reservation
+from spanwire.pipeline.link.control_client import MAX_RESERVED
 from spanwire.pipeline.options import ReadOptions
 
 

@@ -6,7 +6,7 @@ import logging
 from typing import Final, Protocol
 
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.link.control_client import Reservation
+from spanwire.pipeline.link.control_answers import Reservation
 from spanwire.pipeline.options import ReadOptions
 from spanwire.pipeline.source.cursor_source import CursorControl, open_cursor
 from spanwire.pipeline.source.source_link import SourceLink

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.pipeline.link.control_client import MALFORMED, UNAUTHORIZED, ControlError
+from spanwire.pipeline.link.control_answers import MALFORMED, UNAUTHORIZED, ControlError
 from spanwire.pipeline.watch.board import StatusBoard
 from spanwire.pipeline.watch.status import PipelineStatus, encode
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.link.control_client import ControlError
+from spanwire.pipeline.link.control_answers import ControlError
 from spanwire.pipeline.watch.board import StatusBoard
 from spanwire.pipeline.watch.broker_status import MAX_BROKERS, nameable, status_links
 from spanwire.pipeline.watch.publisher import MAX_PAUSE_S, PUBLISH_S, BrokerPublisher, StatusLink, publishing
