@@ -26,6 +26,7 @@ from spanwire.broker.dispatch.history.departures import MAX_DEPARTURES, Departur
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
+from spanwire.broker.exactly_once.cursor_table import CursorTable
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.requests import Control
 from spanwire.broker.exactly_once.reservations.range_reader import CursorRanges
@@ -173,13 +174,14 @@ class BrokerAssembly:
                 self._settings.scheduler, context, self._policies, self.usage, self.router, self.flow, formats,
                 access, self.dead_letters, unsynced, self.producer_audit, self._ids,
             )  # fmt: skip
-        self.cursors = Cursors(context, self.map, self.destinations, access, unsynced, self.flow, self._values)
+        cursor_table = CursorTable(context, self.map, self.destinations, access, unsynced)
+        self.cursors = Cursors(context, self.map, self.destinations, cursor_table, unsynced, self.flow, self._values)
         self.sinks = Sinks(context, access, self.flow, unsynced, CONTROL)
         self.statuses = PublishedStatuses(context, access, CONTROL)
         self.producer_registry = ProducerRegistry(self.map, self.destinations, access, self.advisories)
         self.consumer_registry = ConsumerRegistry(
             context, self.map, self.destinations, self._policies, access, self._values, self.advisories,
-            self.durables, CursorRanges(context, self.cursors),
+            self.durables, CursorRanges(context, self.cursors.table),
         )  # fmt: skip
         self.acknowledgements = Acknowledgements(context, self.consumer_registry, self.router, self.flow)
 
@@ -194,7 +196,7 @@ class BrokerAssembly:
             self._recovered_branches,
         )  # fmt: skip
         self.state_recovery = StateRecovery(
-            self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks, self.moves,
+            self.xa, self.destinations, self.durables, self.scheduler, self.cursors.table, self.sinks, self.moves,
             self.drains, self.added_connectors, self.network_members,
             self.added_bridges,
         )  # fmt: skip

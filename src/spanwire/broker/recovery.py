@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
-from spanwire.broker.exactly_once.cursors import Cursors
+from spanwire.broker.exactly_once.cursor_table import CursorTable
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.metadata import (
     BRIDGES,
@@ -36,7 +36,7 @@ class StateRecovery:
         destinations: Destinations,
         durables: DurableSubscriptions,
         scheduler: Scheduler | None,
-        cursors: Cursors,
+        cursors: CursorTable,
         sinks: Sinks,
         moves: Moves,
         drains: KeptOrders,
@@ -48,7 +48,7 @@ class StateRecovery:
         self._destinations: Final[Destinations] = destinations
         self._durables: Final[DurableSubscriptions] = durables
         self._scheduler: Final[Scheduler | None] = scheduler
-        self._cursors: Final[Cursors] = cursors
+        self._cursors: Final[CursorTable] = cursors
         self._sinks: Final[Sinks] = sinks
         self._moves: Final[Moves] = moves
         self._drains: Final[KeptOrders] = drains

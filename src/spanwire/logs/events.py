@@ -73,7 +73,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "connection %s is ended: %s": "connection-ended",
         "slow consumer is ended: %s": "slow-consumer-ended",
     },
-    "broker.exactly_once.cursors": {
+    "broker.exactly_once.cursor_table": {
         "cursor %s: a message is missing in the store; its number is empty": "cursor-message-missing",
         "cursor %s: %s is missing in the store; the cursor is ended": "cursor-lost",
     },

@@ -87,6 +87,6 @@ def pipelines(broker: Broker) -> dict[str, object]:
     parts = broker.assembly
     return {
         "pipelines": parts.statuses.rows(None),
-        "cursors": parts.cursors.rows(None, ""),
+        "cursors": parts.cursors.table.rows(None, ""),
         "sinks": parts.sinks.rows(None, ""),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.dispatch.memory_usage import UsageLimits
-from spanwire.broker.exactly_once.cursors import MAX_CURSORS
+from spanwire.broker.exactly_once.cursor_table import MAX_CURSORS
 from spanwire.broker.exactly_once.part_names import MAX_COMMIT_PARTS
 from spanwire.broker.exactly_once.request import MAX_POSTPONED
 from spanwire.broker.exactly_once.requests import MAX_DEFERRED

@@ -27,7 +27,7 @@ def queue_of(stage: Stage) -> Queue:
 
 
 def search_of(stage: Stage) -> Search:
-    search = stage.broker.assembly.cursors.all()[0].search
+    search = stage.broker.assembly.cursors.table.all()[0].search
     assert search is not None
     return search
 

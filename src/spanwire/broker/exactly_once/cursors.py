@@ -1,6 +1,4 @@
-"""All cursors of a broker: opening, reservation, acknowledgement, release and recovery.
-
-Recovery follows a restart.
+"""Requests for cursors: opening, reservation, acknowledgement and release.
 
 Each answer reports changes already passed to the store; the caller sends the answer after the sync. Time changes no
 cursor: reserved messages stay reserved until the program or an operator releases them.
@@ -15,32 +13,25 @@ from typing import Final
 from mypy_extensions import trait
 
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.connections.xa_branch import without
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
-from spanwire.broker.exactly_once.cursor import ACKNOWLEDGED, RESERVED, RETURNED, Cursor, decode_cursor, with_past
+from spanwire.broker.exactly_once.cursor import ACKNOWLEDGED, RESERVED, RETURNED, Cursor, with_past
+from spanwire.broker.exactly_once.cursor_table import CursorTable
 from spanwire.broker.exactly_once.reservations.reservation import Reservation, put_back
 from spanwire.broker.exactly_once.reservations.reserved_messages import MAX_RESERVED, ReservedMessages
 from spanwire.broker.exactly_once.reservations.search import Search, SearchFollower
-from spanwire.broker.metadata import CURSORS, MetadataRecord, check_metadata
-from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
+from spanwire.broker.metadata import MetadataRecord, check_metadata
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.ports import ADMIN
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, ControlRefusal, refusal
 from spanwire.broker.routing.flow_control import FlowControl
-from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.durable_subscription import subscription_key
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
-from spanwire.model.message import DEFAULT_PRIORITY
 from spanwire.selector.cache import SelectorCache
 
-MAX_CURSORS: Final = 1_000  # cursors of one broker, including released cursors
-LIGHT_RESERVED: Final = 1_000  # reserved messages of a cursor that may change while the disk is behind: some 50 KiB
 REMOVAL_BYTES: Final = 16  # unsynced bytes of one removal in a unit
-PRIORITIES: Final = 10
 
 logger = logging.getLogger(__name__)
 
@@ -55,14 +46,14 @@ class CursorFollower:
 
 
 class Cursors(SearchFollower):
-    """Finds cursors by name and checks rights. `Control` decodes the requests."""
+    """Carries out the requests of programs. `Control` decodes them, `CursorTable` finds cursors and checks rights."""
 
     def __init__(
         self,
         context: BrokerContext,
         destination_map: DestinationMap,
         destinations: Destinations,
-        access: AccessControl,
+        table: CursorTable,
         unsynced: UnsyncedBytes,
         flow: FlowControl,
         values: MessageEvaluationContext,
@@ -70,12 +61,11 @@ class Cursors(SearchFollower):
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
-        self._access: Final[AccessControl] = access
+        self.table: Final[CursorTable] = table
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._flow: Final[FlowControl] = flow
         self._values: Final[MessageEvaluationContext] = values
         self._selectors: Final[SelectorCache] = SelectorCache()
-        self._cursors: Final[dict[str, Cursor]] = {}
         self.follower: CursorFollower | None = None  # answers the requests that wait for a search
 
     def open_on_queue(
@@ -91,10 +81,10 @@ class Cursors(SearchFollower):
         self._check_store()
         if queue.kind != QUEUE or queue.is_pattern or queue.is_composite:
             raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {queue} is none")
-        self._check(state, queue)
+        self.table.check(state, queue)
         if selector:
             self._selectors.parse(selector)
-        cursor = self._known(state, name, queue)
+        cursor = self.table.known(state, name, queue)
         if cursor is None:
             cursor = Cursor(name, queue, queue.qualified_name, exclusive)
         elif selector != cursor.selector and not cursor.released:
@@ -133,7 +123,7 @@ class Cursors(SearchFollower):
         durable = self._map.durables.get(source.name)
         if durable is None:
             raise refusal(UNKNOWN, f"client {client_id} has no durable subscription {subscription}: subscribe first")
-        self._check(state, source)
+        self.table.check(state, source)
         if selector and selector != durable.terms.selector:
             has = f"the selector {durable.terms.selector[:80]}" if durable.terms.selector else "no selector"
             raise refusal(
@@ -141,7 +131,7 @@ class Cursors(SearchFollower):
                 f"the durable subscription {subscription} of client {client_id} has {has}, not {selector[:80]}: "
                 "subscribe with that one before the cursor is opened",
             )
-        cursor = self._known(state, name, source)
+        cursor = self.table.known(state, name, source)
         if cursor is None:
             cursor = Cursor(name, source, f"{durable.terms.topic} ({client_id}, {subscription})", exclusive)
         queue = cursor.source
@@ -149,18 +139,6 @@ class Cursors(SearchFollower):
             queue = durable.queue
         cursor.selector = durable.terms.selector or ""
         return self._opened(state, cursor, queue, run, exclusive, cursor.selector)
-
-    def _known(self, state: ConnectionState, name: str, source: Destination) -> Cursor | None:
-        """Return the cursor ``name``, None if unknown, and refuse another source than ``source``.
-
-        A user without admin rights on the cursor's source does not learn the source.
-        """
-        known = self._cursors.get(name)
-        if known is not None:
-            self._check(state, known.destination)
-            if known.destination != source:
-                raise refusal(MALFORMED, f"cursor {name} reads {known.shown}, and no other; choose another name")
-        return known
 
     def _opened(
         self, state: ConnectionState, cursor: Cursor, queue: Queue, run: str, exclusive: bool, selector: str
@@ -174,7 +152,7 @@ class Cursors(SearchFollower):
             return cursor
         if run in cursor.past_runs:
             raise cursor.fenced(f"run {run}")
-        others = [other for other in self._of(queue) if other is not cursor]
+        others = [other for other in self.table.of(queue) if other is not cursor]
         if others and (exclusive or others[0].exclusive):
             raise refusal(LIMIT, f"cursor {others[0].name} reads {cursor.shown} already: one of both is exclusive")
         after = Cursor(cursor.name, cursor.destination, cursor.shown, exclusive)
@@ -185,10 +163,7 @@ class Cursors(SearchFollower):
         after.selector = selector
         after.reserved = cursor.reserved
         metadata_record = _fitting(after)
-        if cursor.name not in self._cursors:
-            self._make_room()
-        self._put(metadata_record)
-        self._cursors[cursor.name] = cursor
+        self.table.add(cursor, metadata_record)
         if cursor.released or cursor.epoch == 0:
             queue.cursors += 1
             queue.visitors += 1
@@ -216,7 +191,7 @@ class Cursors(SearchFollower):
             at_most_bytes: approximate bytes reserved in all, 0 for any number.
         """
         self._check_store()
-        cursor = self._current(state, name, epoch)
+        cursor = self.table.current(state, name, epoch)
         if not 0 <= at_most <= MAX_RESERVED:
             raise refusal(LIMIT, f"a cursor holds at most {MAX_RESERVED} messages, not {at_most}")
         _settle(cursor)
@@ -233,7 +208,7 @@ class Cursors(SearchFollower):
         before = cursor.reserved.end
         if not queue.paused and reservation.take(at_most, at_most_bytes) > 0:
             self._show(RESERVED, cursor, before, cursor.reserved.end)
-            self._put(cursor.metadata_record())
+            self.table.put(cursor.metadata_record())
         elif not reservation.has_room and len(cursor.reserved) == 0:
             raise no_room(cursor)
         return cursor
@@ -248,17 +223,17 @@ class Cursors(SearchFollower):
 
     def on_searched(self, name: str, first: int, has_room: bool) -> None:
         """Record what a search has reserved, and have its request answered."""
-        cursor = self._cursors[name]
+        cursor = self.table.get(name)
         if cursor.reserved.end > first:
             self._show(RESERVED, cursor, max(first, cursor.reserved.first), cursor.reserved.end)
-            self._put(cursor.metadata_record())
+            self.table.put(cursor.metadata_record())
         if self.follower is not None:
             self.follower.on_reserved(cursor, has_room or len(cursor.reserved) > 0)
 
     def acknowledge(self, state: ConnectionState, name: str, epoch: int, end: int) -> Cursor:
         """Remove all messages below the number ``end``."""
         self._check_store()
-        cursor = self._current(state, name, epoch)
+        cursor = self.table.current(state, name, epoch)
         _settle(cursor)
         self._acknowledge(cursor, end)
         return cursor
@@ -270,7 +245,7 @@ class Cursors(SearchFollower):
             The number of returned messages.
         """
         self._check_store()
-        cursor = self._find(state, name)
+        cursor = self.table.find(state, name)
         if cursor.released and epoch == cursor.epoch - 1:
             return 0  # a repeated request
         cursor.check_epoch(epoch)
@@ -285,7 +260,7 @@ class Cursors(SearchFollower):
         after.released = True
         after.selector = cursor.selector
         after.reserved = ReservedMessages(reserved.end)
-        self._put(_fitting(after))
+        self.table.put(_fitting(after))
         self._show(RETURNED, cursor, reserved.first, reserved.end)
         cursor.reserved = after.reserved
         cursor.epoch = after.epoch
@@ -304,47 +279,9 @@ class Cursors(SearchFollower):
         logger.info("cursor %s of %s: released at epoch %d with %d messages", name, cursor.shown, epoch, count)
         return count
 
-    def is_light(self, name: str) -> bool:
-        """Return True if a change of the cursor writes little.
-
-        Few messages are reserved, or no such cursor exists.
-        """
-        cursor = self._cursors.get(name)
-        return cursor is None or len(cursor.reserved) <= LIGHT_RESERVED
-
-    def readable(self, state: ConnectionState, name: str, epoch: int, start: int, end: int) -> Cursor:
-        """Return the cursor if the connection may read the numbers from ``start`` up to ``end`` now."""
-        cursor = self._current(state, name, epoch)
-        cursor.check_range(start, end)
-        return cursor
-
-    def all(self) -> list[Cursor]:
-        """Return all cursors that are not released, for an operator."""
-        return [cursor for cursor in self._cursors.values() if not cursor.released]
-
-    def rows(self, state: ConnectionState | None, name: str) -> list[dict[str, object]]:
-        """Return rows of all cursors, or of cursor ``name``, within the rights of a connection, if any."""
-        cursors = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
-        return [cursor.row() for cursor in cursors if state is None or self._may_see(state, cursor)]
-
     def _check_store(self) -> None:
         if self._context.store is None:
             raise refusal(UNAVAILABLE, "this broker keeps nothing: cursors and sinks need one with persistent=true")
-
-    def _find(self, state: ConnectionState, name: str) -> Cursor:
-        """Return a cursor. A user without admin rights on the source does not learn the cursor's state."""
-        cursor = self._cursors.get(name)
-        if cursor is None:
-            raise refusal(UNKNOWN, f"there is no cursor {name}: open it")
-        self._check(state, cursor.destination)
-        return cursor
-
-    def _current(self, state: ConnectionState, name: str, epoch: int) -> Cursor:
-        cursor = self._find(state, name)
-        if epoch > cursor.epoch:
-            raise refusal(MALFORMED, f"cursor {name} is at epoch {cursor.epoch}: there is no epoch {epoch} yet")
-        cursor.check_epoch(epoch)
-        return cursor
 
     def _acknowledge(self, cursor: Cursor, end: int) -> None:
         reserved = cursor.reserved
@@ -367,112 +304,6 @@ class Cursors(SearchFollower):
         follower, source = self._context.follower, cursor.source
         if follower is not None and source is not None:
             follower.cursor_step(step, cursor.name, source.name, cursor.reserved.part(start, end), start)
-
-    def _put(self, metadata_record: MetadataRecord) -> None:
-        assert metadata_record.value is not None
-        self._context.metadata.put_metadata(metadata_record.table, metadata_record.key, metadata_record.value)
-        self._unsynced.add(len(metadata_record.value))
-
-    def _make_room(self) -> None:
-        """Forget the oldest released cursor if the table is full: released cursors serve only for refusals."""
-        if len(self._cursors) < MAX_CURSORS:
-            return
-        for cursor in self._cursors.values():
-            if cursor.released:
-                del self._cursors[cursor.name]
-                self._context.metadata.discard_metadata(CURSORS, cursor.name.encode("utf-8"))
-                return
-        raise refusal(LIMIT, f"the broker has {MAX_CURSORS} cursors already: release those that nobody needs")
-
-    def _of(self, queue: Queue) -> list[Cursor]:
-        return [cursor for cursor in self._cursors.values() if cursor.source is queue and not cursor.released]
-
-    def _check(self, state: ConnectionState, source: Destination) -> None:
-        for destination in self._judged(source):
-            if not self._access.may_all(state.principal, ADMIN, destination):
-                self._access.refuse(state, f"administer: {destination}", " (cursors need that)")
-
-    def _may_see(self, state: ConnectionState, cursor: Cursor) -> bool:
-        return all(self._access.may_all(state.principal, ADMIN, one) for one in self._judged(cursor.destination))
-
-    def _judged(self, source: Destination) -> list[Destination]:
-        """Return the destinations whose rights apply to a cursor.
-
-        These are the queue, or the topics of the subscription.
-        """
-        if source.kind != SUBSCRIPTION:
-            return [source]
-        durable = self._map.durables.get(source.name)
-        return [source] if durable is None else durable.terms.topic.parts()
-
-    def recover(
-        self, metadata: dict[bytes, bytes], recovered: list[RecoveredDestination]
-    ) -> list[RecoveredDestination]:
-        """Restore cursors from their records.
-
-        Returns:
-            The recovered destinations without reserved messages.
-
-        Raises:
-            StoreError: a record cannot be decoded.
-        """
-        if not metadata:
-            return recovered
-        by_source: dict[str, list[Cursor]] = {}
-        for key, value in metadata.items():
-            cursor = decode_cursor(key, value)
-            self._cursors[cursor.name] = cursor
-            by_source.setdefault(cursor.destination.qualified_name, []).append(cursor)
-        return [self._leave(entry, by_source.get(entry.destination.qualified_name, [])) for entry in recovered]
-
-    def _leave(self, entry: RecoveredDestination, cursors: list[Cursor]) -> RecoveredDestination:
-        """Return ``entry`` without the messages of ``cursors``.
-
-        These messages precede all others in dispatch order.
-        """
-        if not cursors:
-            return entry
-        there = set(entry.sequences)
-        dues = dict(zip(entry.expirations.sequences, entry.expirations.wall_ms, strict=True))
-        gone: set[int] = set()
-        for cursor in cursors:
-            for sequence in cursor.recovered:
-                if sequence not in there:
-                    logger.error("cursor %s: a message is missing in the store; its number is empty", cursor.name)
-                priority = entry.priorities.get(sequence, DEFAULT_PRIORITY)
-                list_index = PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)
-                cursor.reserved.add(sequence, self._context.next_order(), list_index, dues.get(sequence, 0))
-                gone.add(sequence)
-        return RecoveredDestination(
-            entry.destination,
-            without(entry.sequences, gone),
-            entry.redeliveries,
-            entry.priorities,
-            Expirations(entry.expirations.sequences, entry.expirations.wall_ms),
-        )
-
-    def count_held(self) -> None:
-        """Count reserved messages as in flight, once all queues and subscriptions exist."""
-        for cursor in self._cursors.values():
-            if cursor.released:
-                continue
-            queue = self._source_of(cursor.destination)
-            if queue is None:
-                logger.error("cursor %s: %s is missing in the store; the cursor is ended", cursor.name, cursor.shown)
-                cursor.released = True
-                cursor.reserved = ReservedMessages(cursor.reserved.end)
-                continue
-            cursor.source = queue
-            queue.cursors += 1
-            queue.visitors += 1
-            queue.note_reserved(len(cursor.reserved))
-            queue.reserve(cursor.exclusive)
-
-    def _source_of(self, source: Destination) -> Queue | None:
-        if source.kind != SUBSCRIPTION:
-            return self._destinations.recovered(source)
-        durable = self._map.durables.get(source.name)
-        return None if durable is None else durable.queue
 
 
 def no_room(cursor: Cursor) -> ControlRefusal:

@@ -180,7 +180,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower, PostponedTaker, Cur
 
     def _goes_first(self, request: Request) -> bool:
         action = request.text("action")
-        return action in QUIET or (action in URGENT and self._cursors.is_light(request.text("cursor")))
+        return action in QUIET or (action in URGENT and self._cursors.table.is_light(request.text("cursor")))
 
     def _carry_out(self, request: Request) -> Answer | None:
         action = request.text("action")
@@ -199,7 +199,7 @@ class Control(ControlTaker, CommitFollower, RemovalFollower, PostponedTaker, Cur
     def _about_cursor(self, request: Request, action: str) -> Answer | None:
         state = request.state
         if action == "cursors":
-            rows = self._cursors.rows(state, request.name_or_none("cursor"))
+            rows = self._cursors.table.rows(state, request.name_or_none("cursor"))
             request.body = json.dumps(rows).encode("ascii")
             return {}
         name = request.name("cursor")

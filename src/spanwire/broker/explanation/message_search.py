@@ -204,7 +204,7 @@ class MessageSearch:
         self._unread.append(Unread(SCHEDULED_MESSAGES, array("q", [job.sequence for job in jobs]), jobs=jobs))
 
     def _note_cursors(self) -> None:
-        for cursor in self._parts.cursors.all():
+        for cursor in self._parts.cursors.table.all():
             if self._concerns(cursor.destination):
                 self._unread.append(Unread(cursor.destination, cursor.reserved.sequences[:], cursor=cursor))
 

@@ -123,7 +123,7 @@ class QueueReasons:
         explanation = Explanation(
             subject, CURSOR, f"an exclusive cursor has {where}: its consumers get no messages"
         )  # fmt: skip
-        for cursor in self._parts.cursors.all():
+        for cursor in self._parts.cursors.table.all():
             if cursor.destination == queue.name and cursor.exclusive:
                 held = counted(len(cursor.reserved), "message")
                 text = f"exclusive, of user {cursor.user or 'anonymous'}, {held} reserved"

@@ -31,7 +31,7 @@ def note_batches(mark: Mark, parts: BrokerAssembly) -> None:
     read = [known for known in mark.marked.values() if known.numbers]
     if not read:
         return
-    owners = {str(row["cursor"]): row["user"] for row in parts.cursors.rows(None, "")}
+    owners = {str(row["cursor"]): row["user"] for row in parts.cursors.table.rows(None, "")}
     held: dict[str, _Held] = {}
     for row in parts.statuses.rows(None):
         left = MAX_LOOKS

@@ -15,7 +15,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.exactly_once.cursor import READ, Cursor, is_name
-from spanwire.broker.exactly_once.cursors import Cursors
+from spanwire.broker.exactly_once.cursor_table import CursorTable
 from spanwire.broker.exactly_once.part_names import number_text
 from spanwire.broker.queue.browser import BrowserDestination
 from spanwire.broker.queue.queue import Queue
@@ -45,9 +45,9 @@ class Range:
 class CursorRanges(RangeReads):
     """Lets browsers read ranges of the broker's cursors."""
 
-    def __init__(self, context: BrokerContext, cursors: Cursors) -> None:
+    def __init__(self, context: BrokerContext, cursors: CursorTable) -> None:
         self._context: Final[BrokerContext] = context
-        self._cursors: Final[Cursors] = cursors
+        self._cursors: Final[CursorTable] = cursors
 
     def check(self, state: ConnectionState, selector: str | None) -> None:
         """Raise `JmsError` unless the connection may read the range of ``selector``."""
