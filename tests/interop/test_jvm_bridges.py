@@ -17,6 +17,7 @@ import pytest
 from spanwire import client
 from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
 from spanwire.bridges.model.java_factory import JavaFactory
+from spanwire.bridges.ports import WrongConnectionError
 from spanwire.bridges.providers.jvm.host import JvmHost
 from spanwire.bridges.providers.jvm.provider import JvmProvider
 from spanwire.client import Byte, Float, Short
@@ -75,11 +76,40 @@ public class ByThread extends org.apache.activemq.ActiveMQConnectionFactory {
 }
 """
 
+# A class whose jar is not there is needed, and Java runs out of memory once, while it loads a class.
+NEEDY: Final = """
+public class Needy extends org.apache.activemq.ActiveMQConnectionFactory {
+    public Needy() { new Missing(); }
+}
+class Missing {}
+"""
+TIRED: Final = """
+public class Tired extends org.apache.activemq.ActiveMQConnectionFactory {
+    static {
+        if (new java.io.File("%s").delete()) throw new OutOfMemoryError("Java heap space");
+    }
+}
+"""
+
 
 @pytest.fixture(scope="session")
 def jars(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     require("activemq-client", "jpype")
     return activemq_jars(tmp_path_factory.mktemp("jars"))
+
+
+def jars_with(tmp_path: Path, name: str, source: str) -> tuple[str, ...]:
+    """Return ActiveMQ's jars and one with a class; other classes of its source are in no jar."""
+    require("activemq-client", "jpype", "java")
+    sources, directory = tmp_path / "sources", tmp_path / "jars"
+    sources.mkdir()
+    directory.mkdir()
+    (sources / f"{name}.java").write_text(source, "utf-8")
+    jars = activemq_jars(directory)
+    classes = compile_java(sources, tmp_path / "classes")
+    with zipfile.ZipFile(directory / "own.jar", "w") as jar:
+        jar.write(classes / f"{name}.class", f"{name}.class")
+    return (*jars, str(directory / "own.jar"))
 
 
 def run_file(tmp_path: Path, jars: tuple[str, ...], **words: str) -> subprocess.CompletedProcess[str]:
@@ -132,15 +162,7 @@ def test_a_bridge_from_java_keeps_bodies_and_properties(tmp_path: Path, jars: tu
 
 @pytest.mark.long
 def test_a_client_that_loads_its_classes_by_the_thread_s_class_loader_works(tmp_path: Path) -> None:
-    require("activemq-client", "jpype", "java")
-    sources, directory = tmp_path / "sources", tmp_path / "jars"
-    sources.mkdir()
-    directory.mkdir()
-    (sources / "ByThread.java").write_text(BY_THREAD, "utf-8")
-    jars = activemq_jars(directory)
-    classes = compile_java(sources, tmp_path / "classes")
-    with zipfile.ZipFile(directory / "by-thread.jar", "w") as jar:
-        jar.write(classes / "ByThread.class", "ByThread.class")
+    jars = jars_with(tmp_path, "ByThread", BY_THREAD)
     with Broker() as far, Broker() as near:
         with client.connect(far.url) as connection, connection.session() as session:
             session.create_producer("queue://A").send("text")
@@ -162,17 +184,67 @@ def test_a_client_that_loads_its_classes_by_the_thread_s_class_loader_works(tmp_
         ),
         ({"far": "tcp://127.0.0.1:1"}, "Could not connect to broker URL: tcp://127.0.0.1:1"),
         ({"far": "nonsense"}, "nonsense"),
+        ({"property": "brokerURL", "wrong": "tcp://a b:1"}, "refuses its value: IllegalArgumentException: Invalid"),
     ],
 )
 @pytest.mark.long
 def test_a_mistake_is_one_clear_line(tmp_path: Path, jars: tuple[str, ...], words: dict[str, str], fault: str) -> None:
     with Broker() as near:
-        done = run_file(tmp_path, jars, **{"far": "tcp://127.0.0.1:1", "near": near.url, **words})
+        far = words.get("wrong", "tcp://127.0.0.1:1")
+        done = run_file(tmp_path, jars, **{"far": far, "near": near.url, **words})
     assert done.returncode == 1
     assert fault in done.stdout
     is_away = "far" in words  # a broker that is away may come back
     assert ("correct its connection factory" in done.stderr) is not is_away
     assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_a_class_whose_jar_is_missing_ends_the_attempts(tmp_path: Path) -> None:
+    jars = jars_with(tmp_path, "Needy", NEEDY)
+    with Broker() as near:
+        done = run_file(tmp_path, jars, factory="Needy", far="tcp://127.0.0.1:1", near=near.url)
+    assert done.returncode == 1
+    assert "NoClassDefFoundError: Missing" in done.stdout
+    assert "correct its connection factory" in done.stderr
+
+
+@pytest.mark.long
+def test_a_name_service_whose_jar_is_missing_ends_the_attempts(jars: tuple[str, ...]) -> None:
+    environment = (("java.naming.factory.initial", Secret("com.acme.Names")),)
+    lost = ConnectionFactory(
+        "", provider="jvm", java=JavaFactory(None, jndi_name="cf", environment=environment, jars=jars)
+    )
+
+    async def scenario() -> None:
+        with pytest.raises(WrongConnectionError, match="NoInitialContextException: Cannot instantiate class"):
+            await JvmProvider().open_target(Target(lost, TARGET))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.long
+def test_java_that_ran_out_of_memory_at_a_class_is_started_again(tmp_path: Path) -> None:
+    """The class would stay broken in the same machine."""
+    mark = tmp_path / "mark"
+    mark.touch()
+    jars = jars_with(tmp_path, "Tired", TIRED % mark)
+
+    async def scenario(url: str) -> None:
+        java = JavaFactory("Tired", (("brokerURL", Secret(url)),), jars=jars)
+        provider, end = JvmProvider(), Target(ConnectionFactory(url, provider="jvm", java=java), TARGET)
+        with pytest.raises(JmsError, match="OutOfMemoryError: Java heap space; Java is started again") as caught:
+            await provider.open_target(end)
+        assert not isinstance(caught.value, WrongConnectionError)
+        (host,) = _hosts_of(provider)
+        assert host._task is not None
+        await host._task
+        target = await provider.open_target(end)
+        await target.send([])
+        await target.close()
+
+    with Broker() as broker:
+        asyncio.run(scenario(broker.url))
 
 
 @pytest.mark.long

@@ -29,6 +29,10 @@ BOXED: Final = {
     "java.lang.Float": "float",
     "java.lang.Double": "double",
 }
+# A missing jar, a class for another Java, or a broken one; and a name service that is not in the jars.
+PERMANENT: Final = ("java.lang.LinkageError", "javax.naming.NoInitialContextException")
+# Java reports a class that it was loading at that moment as missing from then on, with this as the cause.
+EXHAUSTED: Final = ("OutOfMemoryError", "StackOverflowError")
 MAX_TEXT: Final = 500  # characters of an exception
 MAX_CAUSES: Final = 4  # exceptions inside each other
 
@@ -41,6 +45,10 @@ class JavaError(Exception):
 
 class WrongFactoryError(JavaError):
     """The class or a property of a connection factory is wrong, so that each attempt fails in the same way."""
+
+
+class ExhaustedError(JavaError):
+    """Java has run out of memory while it loaded classes; only another virtual machine can load them."""
 
 
 def start_machine(jars: Sequence[str]) -> None:
@@ -82,20 +90,30 @@ def one_line(text: str) -> str:
 
 
 def load_class(name: str) -> Java:
-    """Return a class. Raises `WrongFactoryError` for a class missing in all jars."""
+    """Return a class. Raises `WrongFactoryError` for a class missing in all jars, and as `fault_of` says."""
     try:
         return jpype.JClass(name)
     except (TypeError, ValueError, AttributeError) as error:
         raise WrongFactoryError(f"the class {name} cannot be loaded from the jars: {one_line(str(error))}") from None
     except jpype.JException as error:
-        raise WrongFactoryError(f"the class {name} cannot be loaded: {text_of(error)}") from None
+        raise fault_of(f"the class {name} cannot be loaded", error) from None
+
+
+def fault_of(what: str, error: Java) -> JavaError:
+    """Return the error for a Java exception while a factory is made: `WrongFactoryError` if it would come again."""
+    text = f"{what}: {text_of(error)}"
+    if any(name in text for name in EXHAUSTED):
+        return ExhaustedError(f"{text}; Java is started again")
+    is_permanent = any(isinstance(error, jpype.JClass(name)) for name in PERMANENT)
+    return WrongFactoryError(text) if is_permanent else JavaError(text)
 
 
 def make_factory(spec: dict[str, Any]) -> tuple[Java, str]:
     """Return a connection factory and the package of its JMS.
 
     Raises:
-        WrongFactoryError: its class or a property is wrong.
+        WrongFactoryError: its class or a property is wrong, or a jar is missing.
+        ExhaustedError: Java has to be started again.
         JavaError: the factory is not there.
     """
     try:
@@ -108,7 +126,7 @@ def make_factory(spec: dict[str, Any]) -> tuple[Java, str]:
             if isinstance(factory, kind):
                 return factory, api
     except jpype.JException as error:
-        raise JavaError(f"no connection factory: {text_of(error)}") from None
+        raise fault_of("no connection factory", error) from None
     shown = "nothing" if factory is None else str(factory.getClass().getName())
     kind_of_error = JavaError if spec["class_name"] is None else WrongFactoryError  # a name may get another object
     raise kind_of_error(f"{shown} is no ConnectionFactory of javax.jms or jakarta.jms")
@@ -155,7 +173,10 @@ def set_property(bean: Java, name: str, text: str) -> None:
     for type_name in sorted(known, key=lambda one: one != "java.lang.String"):
         value = _value(BOXED.get(type_name, type_name), text)
         if value is not None:
-            getattr(bean, f"set{name[:1].upper()}{name[1:]}")(value)
+            try:
+                getattr(bean, f"set{name[:1].upper()}{name[1:]}")(value)
+            except jpype.JClass("java.lang.IllegalArgumentException") as error:
+                raise WrongFactoryError(f"the property {name} of {shown} refuses its value: {text_of(error)}") from None
             return
     raise WrongFactoryError(f"the property {name} of {shown} is of type {known[0]}, and the configured value is not")
 

@@ -20,6 +20,7 @@ from spanwire.bridges.providers.jvm.frames import (
     read_messages,
 )
 from spanwire.bridges.providers.jvm.inside.java import (
+    ExhaustedError,
     JavaError,
     WrongFactoryError,
     one_line,
@@ -33,6 +34,7 @@ from spanwire.model.errors import SpanwireError
 
 Request = tuple[Header, list[bytes]]
 PATIENCE_S: Final = 1.0  # seconds for a call under way before a close breaks it; a receive ends within SLICE_MS
+EXHAUSTED_STATUS: Final = 3  # of a host without memory, as of Java with -XX:+ExitOnOutOfMemoryError
 LOST: Final = (0, -7)  # codes of an XAException without a code, and XAER_RMFAIL
 
 
@@ -97,6 +99,7 @@ class ConnectionThread:
             header, blobs = request
             answer: Header = {"id": header["id"]}
             answer_blobs: list[bytes] = []
+            is_exhausted = False
             try:
                 found, answer_blobs = self._perform(header, blobs)
                 answer.update(found)
@@ -104,11 +107,14 @@ class ConnectionThread:
                 answer.update(error=str(error), refused=error.index)
             except (JavaError, SpanwireError) as error:
                 answer.update(error=one_line(str(error)), is_permanent=isinstance(error, WrongFactoryError))
+                is_exhausted = isinstance(error, ExhaustedError)
             except jpype.JException as error:
                 answer.update(error=text_of(error), **_kind_of(error))
             except Exception as error:  # noqa: BLE001 -- every request has an answer, also after a bug
                 answer.update(error=f"{type(error).__name__}: {one_line(str(error))}", is_lost=True)
             self._output.write(answer, answer_blobs)
+            if is_exhausted:
+                os._exit(EXHAUSTED_STATUS)
             if header["do"] == "close":
                 self._has_ended.set()
                 return
