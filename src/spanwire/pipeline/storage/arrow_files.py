@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.units import MIB
+from spanwire.pipeline.storage import hadoop_classes
 from spanwire.pipeline.storage.location import S3, Location, parse
 from spanwire.pipeline.storage.shared_files import SharedStorageError
 
@@ -26,8 +27,6 @@ CONNECT_TIMEOUT_S: Final = 5.0  # seconds; the client's default of 1 s is short 
 REQUEST_TIMEOUT_S: Final = 20.0  # seconds without an octet
 CHUNK_BYTES: Final = 8 * MIB  # bytes handed to the client at once; bounds the memory of an upload
 MAX_CAUSE: Final = 300  # characters of a cause that are shown
-HADOOP: Final = ("hdfs", "viewfs")  # PyArrow loads Hadoop's library and Java for them
-HADOOP_REMEDY: Final = "; set JAVA_HOME, ARROW_LIBHDFS_DIR and CLASSPATH to Java, libhdfs.so and Hadoop's jars"
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # of the AWS tools; PyArrow ignores these variables
 # Words in permanent errors of the file systems. Another attempt would fail in the same way.
@@ -196,9 +195,14 @@ def open_files(address: str) -> ArrowFiles:
         query = f"?{location.query}" if location.query else ""
         filesystem, root = pafs.FileSystem.from_uri(f"{location}{query}")
     except (OSError, ValueError, pa.ArrowException) as error:
-        remedy = HADOOP_REMEDY if location.scheme in HADOOP else ""
-        text = f"spanwire: {location} cannot be reached with PyArrow: {line_of(error)}{remedy}"
+        text = f"spanwire: {location} cannot be reached with PyArrow: {line_of(error)}"
         is_away = isinstance(error, OSError) and not is_permanent(error) and not _is_absent(error)
+        if location.scheme in hadoop_classes.SCHEMES:
+            lacking = hadoop_classes.missing_class(os.environ.get("CLASSPATH", "")) if is_away else None
+            if lacking is not None:
+                text += f"; no jar of CLASSPATH has {lacking}"
+            is_away = is_away and lacking is None
+            text += "; check the address and the network" if is_away else f"; {hadoop_classes.REMEDY}"
         raise (SharedStorageError if is_away else ConfigurationError)(text) from None
     return ArrowFiles(filesystem, root, str(location), has_directories=location.scheme != "gs")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.fs as pafs
@@ -168,6 +170,32 @@ def test_a_file_system_that_is_away_at_the_connection_is_worth_another_attempt(
     monkeypatch.setattr(arrow_files, "s3_filesystem", refuse)
     with pytest.raises(kind, match="s3://b/away cannot be reached with PyArrow"):
         open_files("s3://b/away")
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_a_hadoop_jar_that_is_missing_is_told_and_not_tried_again(
+    has_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyArrow does not tell a class path without Hadoop's jars from a NameNode whose name is unknown for a moment."""
+
+    def refuse(address: str) -> None:
+        raise OSError("HDFS connection failed")
+
+    monkeypatch.setattr(arrow_files, "pafs", SimpleNamespace(FileSystem=SimpleNamespace(from_uri=refuse)))
+    (tmp_path / "broken.jar").write_bytes(b"no jar")
+    with zipfile.ZipFile(tmp_path / "hadoop-client-api.jar", "w") as jar:
+        jar.writestr("org/apache/hadoop/fs/FileSystem.class", b"")
+    entries = [tmp_path / "absent.jar", tmp_path / "broken.jar", tmp_path / "*" if has_folder else tmp_path]
+    monkeypatch.setenv("CLASSPATH", ":".join(map(str, entries)))
+    lacking = "org.apache.commons.lang3.exception.ExceptionUtils" if has_folder else "org.apache.hadoop.fs.FileSystem"
+    with pytest.raises(ConfigurationError, match=f"no jar of CLASSPATH has {lacking}; set JAVA_HOME"):
+        open_files("hdfs://away:1/a")
+    with zipfile.ZipFile(tmp_path / "commons-lang3.jar", "w") as jar:
+        jar.writestr("org/apache/commons/lang3/exception/ExceptionUtils.class", b"")
+    jars = [tmp_path / "hadoop-client-api.jar", tmp_path / "commons-lang3.jar"]
+    monkeypatch.setenv("CLASSPATH", ":".join(map(str, jars)))
+    with pytest.raises(SharedStorageError, match="HDFS connection failed; check the address and the network"):
+        open_files("hdfs://away:1/a")
 
 
 def test_a_file_system_that_pyarrow_does_not_reach_is_told_in_one_line() -> None:
