@@ -124,7 +124,11 @@ class SchemaRegistry:
         """
         answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{quote(str(version), safe='')}")
         if not isinstance(answer, dict):
-            raise RegistryError(f"schema registry {self.url}: there is no version {version} of the subject {subject}")
+            lacking = "schema yet" if version == LATEST else f"version {version}"
+            raise RegistryError(
+                f"schema registry {self.url}: the subject {subject} has no {lacking}, or does not exist; "
+                "check its name, or register a schema of it"
+            )
         return RegisteredSchema(self, subject, stored_schema(answer, self.url, whole_number(answer, "id", self.url)))
 
     def register(self, subject: str, text: str, kind: str = AVRO) -> RegisteredSchema:
