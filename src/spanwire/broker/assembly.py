@@ -54,6 +54,7 @@ from spanwire.broker.routing.dead_letters import DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.identified_sends import IdentifiedSends
 from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.broker.routing.producers import ProducerRegistry
 from spanwire.broker.routing.send_targets import SendTargets
 from spanwire.broker.routing.sessions import Sessions
@@ -151,7 +152,8 @@ class BrokerAssembly:
 
     def _add_routing(self) -> None:
         context, formats, access, unsynced = self.context, self._formats, self.access, self.unsynced
-        self.flow = FlowControl(context, self.map, self._limits, self._policies.lowest_store_mark(), unsynced)
+        self.flow = FlowControl(context, self._limits, self._policies.lowest_store_mark(), unsynced)
+        self.parked = ParkedSends(context, self.map, self.flow)
         self.dead_letters = DeadLetters(context, self.destinations, formats, unsynced)
         self.operations = Operations(context, self.map, self.destinations, formats, unsynced)
         self.moves = Moves(context, self.map, self.destinations, formats, unsynced, self.flow)
@@ -161,7 +163,7 @@ class BrokerAssembly:
         self.added_bridges = KeptNames(context.metadata, BRIDGES)
         self.router = MessageRouter(
             context, self.map, self.destinations, formats, access, self.replies, unsynced, self.dead_letters,
-            self.flow, self.producer_audit,
+            self.parked, self.producer_audit,
             SendTargets(
                 context, self.map, self.destinations, formats, access,
                 VirtualDestinations(self.map, self.destinations, access, self.flow, self._values),
@@ -171,7 +173,7 @@ class BrokerAssembly:
         self.scheduler: Scheduler | None = None
         if self._settings.scheduler is not None:
             self.scheduler = Scheduler(
-                self._settings.scheduler, context, self._policies, self.usage, self.router, self.flow, formats,
+                self._settings.scheduler, context, self._policies, self.usage, self.router, self.parked, formats,
                 access, self.dead_letters, unsynced, self.producer_audit, self._ids,
             )  # fmt: skip
         cursor_table = CursorTable(context, self.map, self.destinations, access, unsynced)
@@ -183,16 +185,16 @@ class BrokerAssembly:
             context, self.map, self.destinations, self._policies, access, self._values, self.advisories,
             self.durables, CursorRanges(context, self.cursors.table),
         )  # fmt: skip
-        self.acknowledgements = Acknowledgements(context, self.consumer_registry, self.router, self.flow)
+        self.acknowledgements = Acknowledgements(context, self.consumer_registry, self.router, self.parked)
 
     def _add_transactions(self) -> None:
         context = self.context
         self.local_transactions = LocalTransactions(
-            context, self.router, self.destinations, self.dead_letters, self.unsynced, self.producer_audit, self.flow
+            context, self.router, self.destinations, self.dead_letters, self.unsynced, self.producer_audit, self.parked
         )
         self._recovered_branches = RecoveredBranches(context, self.map, self.destinations, self.scheduler)
         self.xa = XaTransactions(
-            context, self.access, self.local_transactions, self.router, self.consumer_registry, self.flow,
+            context, self.access, self.local_transactions, self.router, self.consumer_registry, self.parked,
             self._recovered_branches,
         )  # fmt: skip
         self.state_recovery = StateRecovery(
@@ -206,28 +208,28 @@ class BrokerAssembly:
         self.dirty: list[ConnectionOutput] = []
         self.connections = Connections(self._name, self.usage, self.dirty, self._settings.max_uncommitted)
         self.connection_cleanup = ConnectionCleanup(
-            context, self.connections, self.xa, self.consumer_registry, self.producer_registry, self.flow,
+            context, self.connections, self.xa, self.consumer_registry, self.producer_registry, self.parked,
             self.destinations, self.advisories,
         )  # fmt: skip
         self.sessions = Sessions(self.connection_cleanup)
         self.administration = Administration(
-            context, self.connections, self.connection_cleanup, self.destinations, self.durables, self.flow,
+            context, self.connections, self.connection_cleanup, self.destinations, self.durables, self.parked,
             self.logins, self.map,
         )  # fmt: skip
         self.operator_actions = OperatorActions(
-            context, self.usage, self.access, self.router, self.flow, self.map, self.durables, self.connections,
+            context, self.usage, self.access, self.router, self.parked, self.map, self.durables, self.connections,
             self.xa, self.scheduler, self._ids,
         )  # fmt: skip
-        self.adjustments = Adjustments(context, self.usage, self.map, self.connections, self.flow)
+        self.adjustments = Adjustments(context, self.usage, self.map, self.connections, self.parked)
         self.overview = Overview(
-            context, self.map, self.connections, self.usage, self.flow, self.xa, self.scheduler, self._policies,
+            context, self.map, self.connections, self.usage, self.parked, self.xa, self.scheduler, self._policies,
         )  # fmt: skip
         self.timers = Timers(
-            context, self.map, self.destinations, self.durables, self.consumer_registry, self.flow, self.scheduler,
+            context, self.map, self.destinations, self.durables, self.consumer_registry, self.parked, self.scheduler,
             self._policies, self._settings.upkeep,
         )  # fmt: skip
         self.reconfiguration = Reconfiguration(
-            self.map, self._policies, self._routes, self.access, self.logins, self.flow, self.timers
+            self.map, self._policies, self._routes, self.access, self.logins, self.parked, self.timers
         )
 
     def _connect(self) -> None:
@@ -235,7 +237,7 @@ class BrokerAssembly:
 
         - Destinations reach dead letters, advisories and the removal of slow consumers through the context; all three
           need the destinations.
-        - The router asks flow control about each send, and flow control has the router send parked messages.
+        - The router parks sends without room, and is told to send them once there is room.
         - The router hands messages to the scheduler and to the control destination, which send through the router.
         - A long commit is a job of its connection; the clean-up of a connection rolls back the transactions.
         - A transaction of any kind, also a recovered one, ends in `XaTransactions`, which commits through the others.
@@ -243,7 +245,7 @@ class BrokerAssembly:
         self.context.dead_letter_handler = self.dead_letters
         self.context.advisories = self.advisories
         self.context.remover = self.consumer_registry
-        self.flow.sender = self.router
+        self.parked.sender = self.router
         self.router.delayed = self.scheduler
         self.control = Control(
             self.context, self.cursors, self.sinks, self.statuses, self.map, self.destinations, self.router,

@@ -69,7 +69,7 @@ class Broker:
         self._router: Final = assembly.router
         self._acknowledgements: Final = assembly.acknowledgements
         self._consumer_registry: Final = assembly.consumer_registry
-        self._flow: Final = assembly.flow
+        self._parked: Final = assembly.parked
         self._unsynced: Final = assembly.unsynced
         self._replies: Final = assembly.replies
         self._dirty: Final = assembly.dirty
@@ -147,15 +147,15 @@ class Broker:
     def output_progress(self, state: ConnectionState, unsent_bytes: int, now: Time) -> None:
         """Record that the transport still holds ``unsent_bytes`` of the connection's output."""
         became_writable = state.output.progress(unsent_bytes)
-        if state.removed or not (became_writable or state.automatic or self._flow.parked):
+        if state.removed or not (became_writable or state.automatic or self._parked.connections):
             return
         self._context.begin_request(now)
         if unsent_bytes == 0 and state.automatic:
             self._consumer_registry.acknowledge_flushed(state)
         if became_writable:
             self._consumer_registry.refill_all(state)
-        if self._flow.parked:
-            self._flow.unpark()
+        if self._parked.connections:
+            self._parked.unpark()
 
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
         """Add a session of this connection. A repeated announcement has no effect."""
@@ -170,7 +170,7 @@ class Broker:
         complete(state)
         self.access.check_own(state, session_id.connection_id)
         self.assembly.sessions.remove(state, session_id, last_delivered_sequence)
-        self._flow.unpark()
+        self._parked.unpark()
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
         """Add a producer of this connection. A destination, if any, is checked and created now."""
@@ -219,13 +219,13 @@ class Broker:
         self._context.begin_request(now)
         complete(state)
         self._consumer_registry.remove(state, str(consumer_id), last_delivered_sequence)
-        self._flow.unpark()
+        self._parked.unpark()
 
     def unsubscribe(self, state: ConnectionState, name: str, now: Time) -> None:
         """Delete a durable subscription of this client."""
         self._context.begin_request(now)
         self.assembly.durables.unsubscribe(state, name)
-        self._flow.unpark()
+        self._parked.unpark()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:
         """Change the prefetch of a consumer."""
@@ -241,7 +241,7 @@ class Broker:
         """Remove a destination without consumers."""
         self._context.begin_request(now)
         self.assembly.destinations.remove_all(state, destination.parts())
-        self._flow.unpark()
+        self._parked.unpark()
 
     def add_remote_temporary(
         self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...], now: Time
@@ -374,17 +374,17 @@ class Broker:
         """Record that all changes up to ``position`` survive a power failure, and send the withheld answers."""
         self._context.begin_request(now)
         self._unsynced.stored(position)
-        self._flow.refresh()
+        self._parked.flow.refresh()
         for reply in self._replies.advance(position):
             self._router.deferred.take(reply)
-        if self._flow.parked:
-            self._flow.unpark()
+        if self._parked.connections:
+            self._parked.unpark()
 
     def room_changed(self, now: Time) -> None:
         """Reevaluate blocked sends: the store's disk is full or has room again, or an operator freed memory."""
         self._context.begin_request(now)
-        self._flow.refresh()
-        self._flow.unpark()
+        self._parked.flow.refresh()
+        self._parked.unpark()
         self.assembly.dead_letters.room_changed()
 
     def store_failed(self, error: StoreError, now: Time) -> None:

@@ -14,8 +14,8 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.routing.consumer_removal import Leaving
 from spanwire.broker.routing.consumers import ConsumerRegistry
-from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.message_return import LEAVING_STEPS, ReturningJob
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.broker.routing.producers import ProducerRegistry
 from spanwire.broker.scheduler.removal_job import RemovalJob
 from spanwire.broker.transactions.xa_transactions import XaTransactions
@@ -38,7 +38,7 @@ class ConnectionCleanup(LeavingConnections):
         xa: XaTransactions,
         consumer_registry: ConsumerRegistry,
         producer_registry: ProducerRegistry,
-        flow: FlowControl,
+        parked: ParkedSends,
         destinations: Destinations,
         advisories: Advisories | None,
     ) -> None:
@@ -47,7 +47,7 @@ class ConnectionCleanup(LeavingConnections):
         self._xa: Final[XaTransactions] = xa
         self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
         self._producer_registry: Final[ProducerRegistry] = producer_registry
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
         self._destinations: Final[Destinations] = destinations
         self._advisories: Final[Advisories | None] = advisories
 
@@ -71,13 +71,13 @@ class ConnectionCleanup(LeavingConnections):
             subscription.leaving = True
         self._xa.connection_removed(state)
         consumers = self._consumer_registry.let_go(state, list(state.consumers), LAST_DELIVERED_UNKNOWN)
-        self._flow.forget(state)
+        self._parked.forget(state)
         state.output.leave()
         temporary = self._destinations.disown(state)
         departure = Departure(
             state, consumers, list(state.producers), temporary, self._producer_registry, self._destinations
         )
-        departure.ends_with(self._advisories, self._flow)
+        departure.ends_with(self._advisories, self._parked)
         if departure.work():
             self._context.schedule(departure)
 
@@ -120,13 +120,13 @@ class Departure(Job):
         self._next_producer = 0
         self._next_temporary = 0
         self._advisories: Advisories | None = None
-        self._flow: FlowControl | None = None
+        self._parked: ParkedSends | None = None
         self.steps = 0
 
-    def ends_with(self, advisories: Advisories | None, flow: FlowControl) -> None:
+    def ends_with(self, advisories: Advisories | None, parked: ParkedSends) -> None:
         """Treat the cleanup as a whole connection: at the end publish an advisory and continue blocked sends."""
         self._advisories = advisories
-        self._flow = flow
+        self._parked = parked
 
     def work(self) -> bool:
         """Do one slice.
@@ -155,8 +155,8 @@ class Departure(Job):
         return True
 
     def _end(self) -> None:
-        if self._flow is None:
+        if self._parked is None:
             return
         if self._advisories is not None:
             self._advisories.connection_removed(self._state.info)
-        self._flow.unpark()
+        self._parked.unpark()

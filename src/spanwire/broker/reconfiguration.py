@@ -14,6 +14,7 @@ from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.security.login import Logins
 from spanwire.broker.timers import Timers
@@ -37,7 +38,7 @@ class Reconfiguration:
         routes: VirtualRoutes,
         access: AccessControl,
         logins: Logins,
-        flow: FlowControl,
+        parked: ParkedSends,
         timers: Timers,
     ) -> None:
         self._destinations: Final[DestinationMap] = destinations
@@ -45,7 +46,8 @@ class Reconfiguration:
         self._routes: Final[VirtualRoutes] = routes
         self._access: Final[AccessControl] = access
         self._logins: Final[Logins] = logins
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
+        self._flow: Final[FlowControl] = parked.flow
         self._timers: Final[Timers] = timers
 
     def use_policies(self, entries: list[PolicyEntry]) -> None:
@@ -54,7 +56,7 @@ class Reconfiguration:
         self._destinations.retune()
         self._timers.use_expiry_periods(self._policies.expiry_periods())
         self._flow.use_store_mark(self._policies.lowest_store_mark())
-        self._flow.unpark()
+        self._parked.unpark()
 
     def use_virtual_destinations(self, settings: VirtualSettings) -> None:
         """Replace the virtual topics, composite destinations and mirrored queues."""

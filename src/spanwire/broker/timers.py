@@ -12,7 +12,7 @@ from spanwire.broker.destinations.inactive_destinations import Upkeep, UpkeepSet
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.routing.consumers import ConsumerRegistry
-from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.broker.scheduler.scheduler import Scheduler
 
 SLICES_PER_TURN: Final = 4  # slices of jobs, each of some hundred messages at most; other jobs run in the next turns
@@ -31,7 +31,7 @@ class Timers:
         destinations: Destinations,
         durables: DurableSubscriptions,
         consumer_registry: ConsumerRegistry,
-        flow: FlowControl,
+        parked: ParkedSends,
         scheduler: Scheduler | None,
         policies: PolicyMap,
         upkeep: UpkeepSettings | None,
@@ -39,7 +39,7 @@ class Timers:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
         self._scheduler: Final[Scheduler | None] = scheduler
         settings = upkeep if upkeep is not None else UpkeepSettings()
         self._upkeep: Final[Upkeep] = Upkeep(settings, context, destination_map, destinations, durables)
@@ -60,7 +60,7 @@ class Timers:
         if self._scheduler is not None:
             due = earlier(due, self._scheduler.next_timeout())
         due = earlier(due, self._consumer_registry.next_timeout())
-        return earlier(due, self._flow.next_timeout())
+        return earlier(due, self._parked.next_timeout())
 
     def run(self) -> None:
         """Run due timers and one slice (at most 500 messages) of some unfinished jobs, in turns."""
@@ -73,7 +73,7 @@ class Timers:
         if self._map.is_retuning:
             self._map.retune_some()
             if not self._map.is_retuning:
-                self._flow.unpark()  # the limits may have grown
+                self._parked.unpark()  # the limits may have grown
         jobs = self._context.take_jobs(SLICES_PER_TURN)
         index = 0
         try:
@@ -84,7 +84,7 @@ class Timers:
         finally:
             for job in jobs[index:]:
                 self._context.schedule(job)  # a job before these failed
-        self._flow.run(len(jobs) > 0)
+        self._parked.run(len(jobs) > 0)
 
 
 def earlier(due: float | None, other: float | None) -> float | None:

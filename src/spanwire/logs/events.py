@@ -97,7 +97,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "%d messages wait to become dead letters; further ones stay in the store until the next start":
             "dead-letters-waiting",
     },
-    "broker.routing.flow_control": {
+    "broker.routing.parked_sends": {
         "producer flow control: sends to %s wait: %s; waiting sends of connection %s from %s: %d; "
         "connections with waiting sends: %d; consume messages or make room":
             "producer-blocked",

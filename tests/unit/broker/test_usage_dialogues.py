@@ -12,7 +12,7 @@ from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.routing.flow_control import MAX_VISIT_STEPS, MAX_VISITS, PARKED_SHARE
+from spanwire.broker.routing.parked_sends import MAX_VISIT_STEPS, MAX_VISITS, PARKED_SHARE
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.errors import ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Peer, Stage, destination

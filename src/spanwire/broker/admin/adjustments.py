@@ -13,6 +13,7 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import InvalidDestinationError
@@ -64,13 +65,14 @@ class Adjustments:
         usage: MemoryUsage,
         destination_map: DestinationMap,
         connections: Connections,
-        flow: FlowControl,
+        parked: ParkedSends,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._usage: Final[MemoryUsage] = usage
         self._map: Final[DestinationMap] = destination_map
         self._connections: Final[Connections] = connections
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
+        self._flow: Final[FlowControl] = parked.flow
 
     def change_limits(self, change: LimitChange, now: Time) -> None:
         """Set limits of the broker. Waiting sends go on if there is room now."""
@@ -88,7 +90,7 @@ class Adjustments:
                 temporary_bytes=limits.temporary_bytes if change.temporary_bytes is None else change.temporary_bytes,
             )
         )
-        self._flow.unpark()
+        self._parked.unpark()
 
     def change_settings(self, destination: Destination, change: SettingsChange, now: Time) -> None:
         """Set settings of a queue or topic.
@@ -111,7 +113,7 @@ class Adjustments:
             policy = replace(policy, memory_limit_bytes=change.memory_limit_bytes)
             found.usage.limit_bytes = change.memory_limit_bytes
         found.policy = policy
-        self._flow.unpark()
+        self._parked.unpark()
 
     def change_strategy(self, name: str, change: StrategyChange, now: Time) -> None:
         """Set settings of the strategy for slow consumers of a policy.

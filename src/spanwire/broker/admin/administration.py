@@ -17,7 +17,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.ports import Authenticator, LoginObserver, Principal
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.broker.security.login import Logins
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -37,7 +37,7 @@ class Administration:
         connection_cleanup: ConnectionCleanup,
         destinations: Destinations,
         durables: DurableSubscriptions,
-        flow: FlowControl,
+        parked: ParkedSends,
         logins: Logins,
         destination_map: DestinationMap,
     ) -> None:
@@ -46,7 +46,7 @@ class Administration:
         self._connection_cleanup: Final[ConnectionCleanup] = connection_cleanup
         self._destinations: Final[Destinations] = destinations
         self._durables: Final[DurableSubscriptions] = durables
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
         self._logins: Final[Logins] = logins
         self._map: Final[DestinationMap] = destination_map
 
@@ -83,7 +83,7 @@ class Administration:
         self._context.begin_request(now)
         pending = self._durables.pending(client_id, name)
         self._durables.remove(client_id, name)
-        self._flow.unpark()
+        self._parked.unpark()
         return pending
 
     def remove_destination(self, destination: Destination, now: Time) -> None:
@@ -98,7 +98,7 @@ class Administration:
             raise JmsError(f"{destination.qualified_name} goes with those who use it and cannot be removed")
         if not self._destinations.remove_own(destination):
             raise InvalidDestinationError(f"there is no {destination.qualified_name}")
-        self._flow.unpark()
+        self._parked.unpark()
 
     def create_destination(self, destination: Destination, now: Time) -> bool:
         """Create a queue or topic. Return False for an existing destination.

@@ -36,6 +36,7 @@ from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.broker.scheduler.schedule import Job
 from spanwire.broker.scheduler.scheduler import Scheduler
 from spanwire.broker.topic.durable_subscription import DurableSubscription
@@ -53,7 +54,7 @@ class Overview:
         destination_map: DestinationMap,
         connections: Connections,
         usage: MemoryUsage,
-        flow: FlowControl,
+        parked: ParkedSends,
         xa: XaTransactions,
         scheduler: Scheduler | None,
         policies: PolicyMap,
@@ -62,7 +63,8 @@ class Overview:
         self._map: Final[DestinationMap] = destination_map
         self._connections: Final[Connections] = connections
         self._usage: Final[MemoryUsage] = usage
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
+        self._flow: Final[FlowControl] = parked.flow
         self._xa: Final[XaTransactions] = xa
         self._scheduler: Final[Scheduler | None] = scheduler
         self._policies: Final[PolicyMap] = policies
@@ -205,7 +207,7 @@ class Overview:
             pending=totals.pending,
             memory_bytes=self._usage.used_bytes,
             memory_limit_bytes=self._usage.limit_bytes,
-            parked_sends=sum([len(state.parked) for state in self._flow.parked]),
+            parked_sends=sum([len(state.parked) for state in self._parked.connections]),
             durable_subscriptions=totals.durables,
             durable_subscriptions_away=totals.durables_away,
             durable_pending=totals.durable_pending,

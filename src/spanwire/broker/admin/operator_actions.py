@@ -16,8 +16,8 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.slow_consumer_strategy import GRACE_SECONDS
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import ClientConnection, Principal
-from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.broker.scheduler.removal_job import remove_jobs
 from spanwire.broker.scheduler.scheduler import Scheduler
 from spanwire.broker.security.access_control import AccessControl
@@ -82,7 +82,7 @@ class OperatorActions:
         usage: MemoryUsage,
         access: AccessControl,
         router: MessageRouter,
-        flow: FlowControl,
+        parked: ParkedSends,
         destination_map: DestinationMap,
         durables: DurableSubscriptions,
         connections: Connections,
@@ -94,7 +94,7 @@ class OperatorActions:
         self._usage: Final[MemoryUsage] = usage
         self._access: Final[AccessControl] = access
         self._router: Final[MessageRouter] = router
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
         self._map: Final[DestinationMap] = destination_map
         self._durables: Final[DurableSubscriptions] = durables
         self._connections: Final[Connections] = connections
@@ -112,7 +112,7 @@ class OperatorActions:
         state = self._state(principal, None, observer)
         is_answered = self._router.send(state, message, None, TOKEN)
         if state.parked:
-            self._flow.forget(state)
+            self._parked.forget(state)
             raise ResourceAllocationError(f"{message.destination.qualified_name} has no room for the message now")
         if is_answered:
             observer.on_answered(None)

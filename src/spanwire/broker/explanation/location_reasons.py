@@ -51,6 +51,7 @@ from spanwire.broker.explanation.queue_reasons import QueueReasons, release_advi
 from spanwire.broker.explanation.verdicts import consumer_text, window_text
 from spanwire.broker.routing import flow_control
 from spanwire.broker.routing.dead_letters import CAUSE, ORIGINAL_REDELIVERY_COUNT
+from spanwire.broker.routing.parked_sends import NEVER
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
@@ -231,7 +232,7 @@ class LocationReasons:
         connection = f"connection {location.state.connection_id}"
         text = f"the send waits{since}, behind {counted(location.ahead, 'other')}"
         explanation.saw(text, connection, wall_of(parked.since, now))
-        if parked.deadline < flow_control.NEVER:
+        if parked.deadline < NEVER:
             deadline = clock_text(wall_of(parked.deadline, now))
             explanation.saw(f"refused at {deadline} if there is no room before", connection, now.wall_ms)
         explanation.advise(ROOM_ADVICE[cause].format(name=name))

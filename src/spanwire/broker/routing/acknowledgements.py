@@ -12,8 +12,8 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.dead_letters import EXPIRED
-from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.model.acks import (
     DELIVERED_ACK,
     EXPIRED_ACK,
@@ -37,12 +37,16 @@ class Acknowledgements:
     """
 
     def __init__(
-        self, context: BrokerContext, consumer_registry: ConsumerRegistry, router: MessageRouter, flow: FlowControl
+        self,
+        context: BrokerContext,
+        consumer_registry: ConsumerRegistry,
+        router: MessageRouter,
+        parked: ParkedSends,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
         self._router: Final[MessageRouter] = router
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
 
     def acknowledge(
         self,
@@ -65,8 +69,8 @@ class Acknowledgements:
         references = self._take(subscription, ack_type, first, last, ack.count)
         self._settle(subscription, references, ack_type, ack.cause)
         self._consumer_registry.refill(subscription)
-        if self._flow.parked:
-            self._flow.unpark()
+        if self._parked.connections:
+            self._parked.unpark()
         if token == NO_TOKEN or not any(reference.sequence > 0 for reference in references):
             return True
         return self._router.answer_when_stored(state, token)
@@ -85,8 +89,8 @@ class Acknowledgements:
         if references:
             settle_all(references, subscription.way)
             self._consumer_registry.refill(subscription)
-            if self._flow.parked:
-                self._flow.unpark()
+            if self._parked.connections:
+                self._parked.unpark()
         return len(references)
 
     def _browsed(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
@@ -99,8 +103,8 @@ class Acknowledgements:
             for reference in subscription.in_flight.take_shown(last if ack_type == INDIVIDUAL_ACK else first, last):
                 reference.destination.settle(reference)
             self._consumer_registry.refill(subscription)
-            if self._flow.parked:
-                self._flow.unpark()
+            if self._parked.connections:
+                self._parked.unpark()
         return True
 
     def _acknowledge_later(self, transaction: Transaction, subscription: Subscription, ack: MessageAck) -> None:

@@ -26,9 +26,10 @@ from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
-from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, send_reply
+from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl
 from spanwire.broker.routing.identified_sends import LEAST_MARKED, IdentifiedSends, is_marked
 from spanwire.broker.routing.message_takers import ControlTaker, DelayedSender
+from spanwire.broker.routing.parked_sends import ParkedSender, ParkedSends, send_reply
 from spanwire.broker.routing.send_targets import SendTargets
 from spanwire.broker.routing.unscheduled import LOOKED_AT, Unscheduled
 from spanwire.broker.routing.virtual_destinations import Target
@@ -59,7 +60,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         replies: ReplyQueue,
         unsynced: UnsyncedBytes,
         dead_letters: DeadLetters,
-        flow: FlowControl,
+        parked: ParkedSends,
         audit: ProducerAudit,
         targets: SendTargets,
         identified: IdentifiedSends,
@@ -72,7 +73,8 @@ class MessageRouter(ParkedSender, Dispatcher):
         self._replies: Final[ReplyQueue] = replies
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._dead_letters: Final[DeadLetters] = dead_letters
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
+        self._flow: Final[FlowControl] = parked.flow
         self._audit: Final[ProducerAudit] = audit
         self.targets: Final[SendTargets] = targets
         self.identified: Final[IdentifiedSends] = identified
@@ -112,7 +114,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         is_stored = self._context.store is not None and destination.persists(message)
         obstacle = self._flow.obstacle_before(destination, message, is_stored)
         if (obstacle != ROOM or state.parked_bytes > 0) and not self._passes(state, destination, message, obstacle):
-            return self._flow.park(state, destination, message, token, obstacle if obstacle != ROOM else TURN)
+            return self._parked.park(state, destination, message, token, obstacle if obstacle != ROOM else TURN)
         return self._accept(state, destination, message, token, is_stored)
 
     def _send_identified(
@@ -174,7 +176,7 @@ class MessageRouter(ParkedSender, Dispatcher):
             return True
         targets = self.targets.of(state, message)
         if state.parked and transaction is None and targets:
-            return self._flow.park(state, targets[0].destination, message, token, TURN)
+            return self._parked.park(state, targets[0].destination, message, token, TURN)
         if transaction is not None:
             transaction.messages += 1
             for target, copy in zip(targets, self.targets.copies(targets, message), strict=True):
@@ -183,7 +185,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         for target in targets:
             obstacle = self._flow.obstacle(target.destination, message)
             if obstacle != ROOM and not self._passes(state, target.destination, message, obstacle):
-                return self._flow.park(state, target.destination, message, token, obstacle)
+                return self._parked.park(state, target.destination, message, token, obstacle)
         return self._deliver_all(
             state, targets, self.targets.copies(targets, message), token, self.identified.identities(message)
         )
@@ -229,9 +231,8 @@ class MessageRouter(ParkedSender, Dispatcher):
         for target in targets:
             obstacle = self._flow.obstacle(target.destination, message)
             if (obstacle != ROOM or state.parked) and not self._passes(state, target.destination, message, obstacle):
-                return self._flow.park(
-                    state, target.destination, message, token, obstacle if obstacle != ROOM else TURN
-                )
+                reason = obstacle if obstacle != ROOM else TURN
+                return self._parked.park(state, target.destination, message, token, reason)
         self._deliver_to_bridges(state, targets, message)
         return not message.persistent or self.answer_when_stored(state, token)
 

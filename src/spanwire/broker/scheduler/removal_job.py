@@ -11,8 +11,8 @@ from typing import Final
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.jobs import Job as BrokerJob
-from spanwire.broker.routing.flow_control import send_reply
 from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.routing.parked_sends import send_reply
 from spanwire.broker.scheduler.schedule import SCHEDULED_MESSAGES, Job, Schedule
 from spanwire.model.errors import JmsError, SpanwireError
 

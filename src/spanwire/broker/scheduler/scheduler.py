@@ -32,6 +32,7 @@ from spanwire.broker.routing.dead_letters import DeadLetters
 from spanwire.broker.routing.flow_control import ROOM, FlowControl
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.routing.message_takers import DelayedSender
+from spanwire.broker.routing.parked_sends import ParkedSends
 from spanwire.broker.scheduler.schedule import (
     CRON,
     DELAY,
@@ -90,7 +91,7 @@ class Scheduler(DelayedSender):
         policies: PolicyMap,
         usage: MemoryUsage,
         router: MessageRouter,
-        flow: FlowControl,
+        parked: ParkedSends,
         formats: MessageFormats,
         access: AccessControl,
         dead_letters: DeadLetters,
@@ -101,7 +102,8 @@ class Scheduler(DelayedSender):
         self._context: Final[BrokerContext] = context
         self._schedule: Final[Schedule] = Schedule(settings, policies.entry_for(SCHEDULED_MESSAGES), usage, formats)
         self._router: Final[MessageRouter] = router
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
+        self._flow: Final[FlowControl] = parked.flow
         self._formats: Final[MessageFormats] = formats
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._unsynced: Final[UnsyncedBytes] = unsynced
@@ -149,7 +151,7 @@ class Scheduler(DelayedSender):
         self._router.targets.of(state, message)  # raises the refusal, if any
         obstacle = self._flow.obstacle(self._schedule, message)
         if obstacle != ROOM:
-            return self._flow.park(state, self._schedule, message, token, obstacle)
+            return self._parked.park(state, self._schedule, message, token, obstacle)
         return self.keep(state, message, token)
 
     def destination_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:

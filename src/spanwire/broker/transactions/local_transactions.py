@@ -26,8 +26,9 @@ from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN, UnitStore
 from spanwire.broker.request_errors import LIMIT, ControlRefusal, refusal
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
-from spanwire.broker.routing.flow_control import FlowControl, send_reply
+from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.routing.parked_sends import ParkedSends, send_reply
 from spanwire.broker.scheduler.schedule import Plans, Schedule, steps_of, stored_form
 from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run, TransactionWork, way_of
 from spanwire.broker.transactions.staging_work import StagedCommits, StagingWork
@@ -69,7 +70,7 @@ class LocalTransactions(Commits, StagedCommits):
         dead_letters: DeadLetters,
         unsynced: UnsyncedBytes,
         audit: ProducerAudit,
-        flow: FlowControl,
+        parked: ParkedSends,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._router: Final[MessageRouter] = router
@@ -77,7 +78,8 @@ class LocalTransactions(Commits, StagedCommits):
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._audit: Final[ProducerAudit] = audit
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
+        self._flow: Final[FlowControl] = parked.flow
         self.end: TransactionEnd | None = None
         self.owner: LeavingConnections | None = None
 
@@ -149,12 +151,12 @@ class LocalTransactions(Commits, StagedCommits):
             while work.size <= JOB_STEPS:
                 if work.go_on(ALL_STEPS):
                     if stager is not None:
-                        self._flow.unpark()  # no message is delivered, and all have left memory
+                        self._parked.unpark()  # no message is delivered, and all have left memory
                     return work.is_answered
         except JmsError as error:
             if work.refuse(error) is not None:
                 self.undo(state, [transaction])
-                self._flow.unpark()
+                self._parked.unpark()
             raise
         work.is_sliced = True
         self.run(state, work)
@@ -205,7 +207,7 @@ class LocalTransactions(Commits, StagedCommits):
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
         self.undo(state, [transaction])
-        self._flow.unpark()
+        self._parked.unpark()
 
     def undo(self, state: ConnectionState, transactions: list[Transaction]) -> None:
         """Return acknowledged messages to their consumers and forget the sends, in slices if there are many."""
@@ -318,7 +320,7 @@ class LocalTransactions(Commits, StagedCommits):
     def on_ended(self, work: CommitWork) -> None:
         """Free the memory and let waiting sends continue; see `Commits.on_ended`."""
         work.transaction.end_count()
-        self._flow.unpark()
+        self._parked.unpark()
 
     def on_refused(self, work: CommitWork, error: JmsError) -> SlicedWork | None:
         """Report a commit without effect; see `Commits.on_refused`."""

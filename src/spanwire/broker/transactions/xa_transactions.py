@@ -29,8 +29,9 @@ from spanwire.broker.metadata import XA_BRANCHES, MetadataRecord
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.routing.consumers import ConsumerRegistry
-from spanwire.broker.routing.flow_control import FlowControl, send_reply
+from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.routing.parked_sends import ParkedSends, send_reply
 from spanwire.broker.scheduler.schedule import Schedule, steps_of
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.transactions.branch_rollback import BranchEnd, BranchRollback
@@ -73,7 +74,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         local_transactions: LocalTransactions,
         router: MessageRouter,
         consumer_registry: ConsumerRegistry,
-        flow: FlowControl,
+        parked: ParkedSends,
         recovered: RecoveredBranches,
     ) -> None:
         self._context: Final[BrokerContext] = context
@@ -81,7 +82,8 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         self._local_transactions: Final[LocalTransactions] = local_transactions
         self._router: Final[MessageRouter] = router
         self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
-        self._flow: Final[FlowControl] = flow
+        self._parked: Final[ParkedSends] = parked
+        self._flow: Final[FlowControl] = parked.flow
         self._recovered: Final[RecoveredBranches] = recovered
         self._branches: Final[dict[bytes, Branch]] = {}
         self._prepared: Final[Uncommitted] = Uncommitted(UncommittedLimit(MAX_PREPARED))
@@ -313,7 +315,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         except JmsError as error:
             work.refuse(error)
             self._local_transactions.undo(state, [branch])
-            self._flow.unpark()
+            self._parked.unpark()
             raise
         if work.is_sliced:
             self._local_transactions.run(state, work)
@@ -449,7 +451,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         branch.finishing = False
         self._forget(branch)
         self._local_transactions.undo(state, [branch])
-        self._flow.unpark()
+        self._parked.unpark()
 
     def _forget(self, branch: Branch) -> None:
         key = branch.xid.key
