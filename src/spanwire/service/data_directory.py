@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 DATA_VARIABLE: Final = "SPANWIRE_DATA"
 
+FOREIGN_STORES: Final = (
+    ("db-*.log", "KahaDB"),
+    ("*/db-*.log", "mKahaDB"),
+    ("dirty.index", "LevelDB"),
+    ("store-version.txt", "LevelDB"),
+    ("kr-store", "AMQ message"),
+)  # files that identify stores of ActiveMQ
+
 
 def data_directory(configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]) -> Path:
     """Return the data directory of a broker.
@@ -39,3 +47,11 @@ def usual_directory(broker_name: str, environment: Mapping[str, str]) -> Path:
     home = environment.get("XDG_DATA_HOME") or str(Path(environment.get("HOME") or "/").absolute() / ".local" / "share")
     name = broker_name.replace(":", "_").lstrip(".")
     return Path(home) / "spanwire" / (name or "broker")
+
+
+def foreign_store(directory: Path) -> str | None:
+    """Return a line about a store of ActiveMQ in the directory of the journal, or None."""
+    for pattern, kind in FOREIGN_STORES:
+        if next(directory.glob(pattern), None) is not None:
+            return f"{directory} holds a {kind} store, which cannot be read; name another directory for the journal"
+    return None

@@ -18,6 +18,7 @@ from spanwire.broker.ports import Store
 from spanwire.model.errors import StoreError
 from spanwire.model.observation.histogram import Histogram
 from spanwire.service.config.model import PersistenceConfiguration
+from spanwire.service.data_directory import foreign_store
 from spanwire.stores.directory import DataDirectory, DirectoryInUseError
 from spanwire.stores.driver.answers import Failed, Fetched, Schedule
 from spanwire.stores.driver.disk import refuse_newer_store
@@ -28,14 +29,6 @@ from spanwire.stores.lock_file import UNKNOWN, LockHolder, holder_of
 logger = logging.getLogger(__name__)
 
 MAX_HOLDER_ID: Final = 255  # characters of the holder of a lease
-
-FOREIGN_STORES: Final = (
-    ("db-*.log", "KahaDB"),
-    ("*/db-*.log", "mKahaDB"),
-    ("dirty.index", "LevelDB"),
-    ("store-version.txt", "LevelDB"),
-    ("kr-store", "AMQ message"),
-)  # files that identify stores of ActiveMQ
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +101,9 @@ class Persistence:
         directory = self.journal_directory
         if directory is not None:
             refuse_newer_store(directory / JOURNAL_DIRECTORY)
-        for pattern, kind in FOREIGN_STORES:
-            if directory is not None and next(directory.glob(pattern), None) is not None:
-                raise StoreError(
-                    f"{directory} holds a {kind} store, which cannot be read; name another directory for the journal"
-                )
+            foreign = foreign_store(directory)
+            if foreign is not None:
+                raise StoreError(foreign)
         if directory is None or not self._configuration.lock.lease_ms:
             self._lock_all()
             return

@@ -16,7 +16,7 @@ from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.service.config.loading import Inspection
 from spanwire.service.config.model import NO_CODE, BrokerConfiguration, CodeDirectories
-from spanwire.service.data_directory import data_directory
+from spanwire.service.data_directory import data_directory, foreign_store
 from spanwire.service.security import Security
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectorSettings
@@ -63,6 +63,9 @@ async def start_obstacles(
     ]
     connectors += web_connectors(configuration)
     lines = list(_misplaced_data(configuration, override, environment))
+    if configuration.persistence.persistent:
+        journal = configuration.persistence.directory or data_directory(configuration, override, environment)
+        lines += filter(None, [foreign_store(journal.absolute())])
     lines += [reason for connector in connectors if (reason := connector.missing_extra()) is not None]
     try:
         lines += await open_connectors(connectors, None if allow_anonymous else Security(configuration).obstacle())

@@ -47,6 +47,18 @@ def test_a_sound_file_has_status_0(tmp_path: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "0 obstacles, 0 warnings: spanwire start accepts this configuration\n"
 
 
+def test_a_directory_with_a_store_of_activemq_is_an_obstacle(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, SOUND)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "db-1.log").touch()
+    assert main(["config", "check", path]) == 1
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(f"obstacle: {tmp_path}/data holds a KahaDB store, which cannot be read; name another")
+    assert main(["config", "check", path, "--data-directory", str(tmp_path / "new")]) == 0
+
+
 def test_a_file_that_is_not_there_is_an_obstacle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", str(tmp_path / "absent.xml")]) == 1
     assert capsys.readouterr().out.startswith(f"obstacle: {tmp_path}/absent.xml: there is no such file\n")
