@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.broker.connections.connection_job import JOB_STEPS, ConnectionJob
 from spanwire.broker.destinations.durable_subscriptions import MAX_DURABLE_SUBSCRIPTIONS
 from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -400,3 +401,53 @@ def test_what_a_consumer_never_saw_comes_back_unflagged() -> None:
     stage.peer("p").sends(MESSAGE_ADVISORIES, "1")
     listener.leaves(LAST_DELIVERED_UNSET)
     assert peer.consumes(MESSAGE_ADVISORIES, durable="a").redelivery_counts() == [("1", 0)]
+
+
+def test_a_subscription_that_comes_between_send_and_commit_gets_the_messages_in_order() -> None:
+    stage = Stage()
+    peer = subscriber(stage)
+    early = peer.consumes(MESSAGE_ADVISORIES, durable="early")
+    producer = stage.peer("p")
+    producer.begins(1)
+    producer.sends(MESSAGE_ADVISORIES, "1", "2", transaction=1)
+    late = peer.consumes(MESSAGE_ADVISORIES, durable="late")
+    picky = peer.consumes(MESSAGE_ADVISORIES, durable="picky", selector="JMSPriority = 9")
+    plain = stage.peer("d").consumes(MESSAGE_ADVISORIES)
+    producer.sends(MESSAGE_ADVISORIES, "3", transaction=1)
+    producer.commits(1)
+    stage.syncs()
+    assert [listener.takes() for listener in (early, late, plain, picky)] == [["1", "2", "3"]] * 3 + [[]]
+    for listener in (early, late, plain):
+        listener.acknowledges("3")
+    assert stage.memory() == 0
+
+
+@pytest.mark.parametrize("subscriptions", [1, 3])
+def test_messages_for_a_late_subscription_are_committed_in_slices(subscriptions: int) -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.begins(1)
+    texts = [str(number) for number in range(JOB_STEPS - 1)]
+    producer.sends(MESSAGE_ADVISORIES, *texts, transaction=1)
+    peers = [subscriber(stage, f"c{number}", f"app{number}") for number in range(subscriptions)]
+    late = [peer.consumes(MESSAGE_ADVISORIES, durable="s") for peer in peers]
+    token = producer.commits(1)
+    assert isinstance(producer.state.job, ConnectionJob)
+    stage.settle()
+    stage.syncs()
+    assert producer.is_answered(token)
+    assert [listener.takes() for listener in late] == [texts] * subscriptions
+
+
+def test_a_subscription_removed_before_the_commit_gets_nothing_and_its_successor_everything() -> None:
+    stage = Stage()
+    peer = subscriber(stage)
+    peer.consumes(MESSAGE_ADVISORIES, durable="sub").leaves()
+    producer = stage.peer("p")
+    producer.begins(1)
+    producer.sends(MESSAGE_ADVISORIES, "1", transaction=1)
+    peer.unsubscribes("sub")
+    successor = peer.consumes(MESSAGE_ADVISORIES, durable="sub")
+    producer.commits(1)
+    stage.syncs()
+    assert successor.takes() == ["1"]

@@ -166,6 +166,21 @@ def test_two_phases_commit_a_branch_in_one_unit() -> None:
     assert listener.subscription.dispatched_count == 1
 
 
+@pytest.mark.parametrize("one_phase", [False, True])
+def test_a_durable_subscription_that_comes_before_the_end_of_a_branch_gets_its_messages(one_phase: bool) -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("x"))
+    manager.begins()
+    manager.sends("topic://T", "1", "2")
+    late = stage.peer("c", client_id="c").consumes("topic://T", durable="late")
+    if not one_phase:
+        manager.prepares()
+        stage.syncs()
+    manager.commits(one_phase=one_phase)
+    stage.syncs()
+    assert late.takes() == ["1", "2"]
+
+
 def test_a_prepared_branch_can_be_rolled_back() -> None:
     stage, manager, listener = in_doubt()
     token = manager.rolls_back()

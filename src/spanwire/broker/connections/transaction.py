@@ -16,6 +16,7 @@ from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
+MOVED_IN_STEP: Final = 10_000  # sends in the list; moving so many takes the time of one step
 MAX_UNCOMMITTED: Final = 100_000  # sends and acknowledged messages in open transactions of a connection
 
 
@@ -53,9 +54,11 @@ class TransactedSend:
 
     ``usage`` counts the message until the transaction ends. ``identity`` is the duplicate id, if the message has one;
     all copies of one send share it. ``staged`` is the number of a prepared message in its `Staging`, 0 for none.
+    ``served`` is the number of durable subscriptions that the destination had had at the send: later ones get copies
+    at the commit.
     """
 
-    __slots__ = ("destination", "identity", "message", "staged", "usage")
+    __slots__ = ("destination", "identity", "message", "served", "staged", "usage")
 
     def __init__(self, destination: BrokerDestination, message: Message, usage: MemoryUsage) -> None:
         self.destination: Final[BrokerDestination] = destination
@@ -63,6 +66,7 @@ class TransactedSend:
         self.usage: Final[MemoryUsage] = usage
         self.identity: SendIdentity | None = None
         self.staged = 0
+        self.served = destination.served
 
 
 class Staging:
@@ -190,6 +194,30 @@ class Transaction:
         self.sends.append(send)
         send.usage.add(send.message.size)
         self._counted += 1
+
+    def add_late_copies(self, index: int) -> int:
+        """Add copies of the message with this ``index`` for durable subscriptions that came after the send.
+
+        The copies stand in front of the message, in the order of the sends.
+
+        Returns:
+            The number of steps.
+
+        Raises:
+            ResourceAllocationError: the limit is exceeded.
+        """
+        send = self.sends[index]
+        topic = send.destination
+        queues = topic.durable_queues(send.message, send.served)
+        send.served = topic.served
+        self._grow(len(queues))
+        copies = [TransactedSend(queue, send.message.twin(), send.usage) for queue in queues]
+        for copy in copies:
+            copy.identity = send.identity
+            copy.usage.add(copy.message.size)
+        self.sends[index:index] = copies
+        self._counted += len(copies)
+        return len(copies) + len(self.sends) // MOVED_IN_STEP
 
     def add_ack(self, ack: TransactedAck) -> None:
         """Add acknowledged messages.

@@ -58,7 +58,8 @@ class Topic(BrokerDestination):
     def serve(self, durable: DurableSubscription) -> None:
         """Feed a durable subscription from now on."""
         self.durables.append(durable)
-        durable.topics[self] = None
+        self.served += 1
+        durable.topics[self] = self.served
         self.fans_out = True
         self._note_load(durable.weight)
 
@@ -161,9 +162,11 @@ class Topic(BrokerDestination):
         """Return True if nobody would get or notice a message, but for the copies of durable subscriptions."""
         return not self.subscriptions and not self._context.joins and self.observer is None
 
-    def durable_queues(self, message: Message) -> list[BrokerDestination]:
-        """Return the queues of the durable subscriptions that get a copy of ``message``."""
-        return [durable.queue for durable in self.durables if durable.wants(message)]
+    def durable_queues(self, message: Message, after: int = 0) -> list[BrokerDestination]:
+        """Return the queues of the durable subscriptions that get a copy of ``message``, without the first ``after``
+        subscriptions.
+        """
+        return [durable.queue for durable in self.durables if durable.topics[self] > after and durable.wants(message)]
 
     def kept_messages(self) -> list[Message]:
         """Return the retained messages without copying; a plain topic has no such messages."""

@@ -131,6 +131,11 @@ class PrepareWork(SlicedWork):
                 return False
             self.steps += 1
             send = sends[self._send]
+            if send.destination.served > send.served:
+                self.steps += self.branch.add_late_copies(self._send)
+                if not self.is_sliced:
+                    return False  # the copies may make it too large for this turn
+                continue
             self._send += 1
             message = send.message
             if self._owner.check_kept(self, send.destination, message):

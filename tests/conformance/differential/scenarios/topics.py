@@ -194,3 +194,13 @@ def a_durable_subscriber_knows_no_groups(jms: Stage) -> None:
     subscriber = session.subscriber(jms.topic("T"), "s")
     session.producer(jms.topic("T")).sends("a", "b", properties={"JMSXGroupID": "g"})
     subscriber.receives(2, silence=True)
+
+
+def a_durable_subscription_made_before_the_commit_gets_what_was_sent_before(jms: Stage) -> None:
+    session = jms.connection().session("transacted")
+    producer = session.producer(jms.topic("T"))
+    producer.sends("a", "b")
+    subscriber = jms.connection(client_id=jms.scenario).session().subscriber(jms.topic("T"), "s")
+    producer.sends("c")
+    session.commits()
+    subscriber.receives(3, silence=True)
