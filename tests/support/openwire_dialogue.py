@@ -70,14 +70,14 @@ class LateStore:
         self.metadata: dict[tuple[int, bytes], bytes] = {}
         self.asked: list[tuple[int, str, list[int]]] = []
         self.refused: Exception | None = None  # of units
-        self._sequence = 0
+        self._newest: dict[str, int] = {}  # sequence, by destination
         self._calls = 0
 
     def append(self, destination: Destination, message: Message) -> int:
         self._calls += 1
-        self._sequence += 1
-        self.kept[str(destination), self._sequence] = message
-        return self._sequence
+        sequence = self._newest[str(destination)] = self.next_sequence(destination)
+        self.kept[str(destination), sequence] = message
+        return sequence
 
     def remove(self, destination: Destination, sequence: int, way: int = ACKNOWLEDGED) -> None:
         self._calls += 1
@@ -88,7 +88,7 @@ class LateStore:
             self.remove(destination, sequence)
 
     def next_sequence(self, destination: Destination) -> int:
-        return self._sequence + 1
+        return self._newest.get(str(destination), 0) + 1
 
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         return [self.append(destination, message) for destination in destinations]
@@ -129,7 +129,7 @@ class LateStore:
     ) -> list[int]:
         firsts: list[int] = []
         for transfer in transfers:
-            firsts.append(self._sequence + 1)
+            firsts.append(self.next_sequence(transfer.target))
             for sequence in transfer.sequences:
                 self.append(transfer.target, self.kept.pop((str(transfer.source), sequence)))
         self.append_unit([], removals, metadata)

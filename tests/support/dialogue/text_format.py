@@ -102,6 +102,12 @@ def _head(message: Message) -> dict[str, object]:
     return found
 
 
+def _number(message: Message, name: str) -> int:
+    number = _head(message)[name]
+    assert isinstance(number, int)
+    return number
+
+
 class TextFormat:
     """Duck-typed to `spanwire.broker.ports.MessageFormat`."""
 
@@ -144,6 +150,8 @@ class TextFormat:
         view.priority = message.priority
         view.expiration_ms = message.expiration_ms
         view.timestamp_ms = message.timestamp_ms
+        view.group_id = message.group_id
+        view.group_sequence = _number(message, "group_sequence")
         reply_to = _head(message)["reply_to"]
         view.reply_to = None if reply_to is None else parse_destination(str(reply_to))
         view.properties = self.properties(message)
@@ -162,11 +170,14 @@ class TextFormat:
             priority=view.priority,
             properties=_plain(view.properties),
             original=None if original is None else original.qualified_name,
+            group=view.group_id,
+            group_sequence=view.group_sequence,
             timestamp_ms=view.timestamp_ms,
             reply_to=None if view.reply_to is None else view.reply_to.qualified_name,
         )
 
     def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
+        reply_to = _head(message)["reply_to"]
         return text_message(
             destination,
             message.message_id.sequence,
@@ -179,6 +190,8 @@ class TextFormat:
             properties=properties_of(message),
             original=original_of(message) or (message.destination.qualified_name if names_original else None),
             group=message.group_id,
+            group_sequence=_number(message, "group_sequence"),
+            reply_to=None if reply_to is None else str(reply_to),
         )
 
     def restamped(
