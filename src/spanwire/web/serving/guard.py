@@ -173,7 +173,7 @@ def _fault(head: _Head, is_loopback: bool, most: int) -> Fault | None:
         return HTTPStatus.MISDIRECTED_REQUEST, "this port serves localhost alone"
     for origin in head.origins:
         if _netloc(origin.decode("latin-1")) != host.lower():
-            return HTTPStatus.FORBIDDEN, "requests from pages of other hosts are refused"
+            return HTTPStatus.FORBIDDEN, f"the header Origin names another host or port than {host}: leave it out"
     for length in head.lengths:
         if not length.isdigit() or int(length[:20]) > most:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {most} bytes"

@@ -48,6 +48,7 @@ def connector(uri: str) -> str:
         ("<networkConnectors><ldapNetworkConnector/></networkConnectors>", "<ldapNetworkConnector>"),
         ("<networkConnectors><multicastNetworkConnector/></networkConnectors>", "<multicastNetworkConnector>"),
         ("<plugins><partitionBrokerPlugin/></plugins>", "<partitionBrokerPlugin>"),
+        ('<plugins><camelRoutesBrokerPlugin routesFile="routes.xml"/></plugins>', "<camelRoutesBrokerPlugin>"),
         ('<persistenceAdapter><kahaDB stopOnError="true"/></persistenceAdapter>', "stopOnError of <kahaDB>"),
         (connector("ws://127.0.0.1:1?jetty.config=x.xml"), "the option jetty.config"),
     ],

@@ -44,6 +44,7 @@ def test_s23_a_page_of_another_origin_is_refused(origin: str) -> None:
     link = FakeBrokerLink()
     answer = client_of(link).get("/metrics", headers={"Origin": origin}, auth=("anna", "a-word"))
     assert answer.status_code == 403
+    assert answer.json()["detail"] == f"the header Origin names another host or port than {HERE}: leave it out"
     assert link.asked == []
 
 

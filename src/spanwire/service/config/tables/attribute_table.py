@@ -483,6 +483,10 @@ PLUGINS: Final = Words(
         "shiroPlugin": later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
         "bean": later("custom plug-ins; Spanwire runs no Java classes", guards=True),
         **all_of(later("drawings of the broker"), "connectionDotFilePlugin destinationDotFilePlugin"),
+        "camelRoutesBrokerPlugin": later(
+            "routes of Camel in the process of the broker",
+            "put its routesFile into a directory and start with --deploy DIRECTORY, remove it",
+        ),
         "destinationPathSeparatorPlugin": YES,
         "destinationsPlugin": later("a file of destinations", "write <destinations>, remove it"),
         **all_of(later("traces"), "multicastTraceBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin"),
