@@ -16,7 +16,7 @@ from spanwire.broker.broker import Broker
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.service.config.changes import Changes, apply_changes, changes
 from spanwire.service.config.model import BrokerConfiguration
-from spanwire.service.networking.networking import Networking
+from spanwire.service.networking.network_connectors import NetworkConnectors
 from spanwire.service.security import Security
 
 # The settings that `spanwire.broker.reconfiguration.Reconfiguration` leaves as they are.
@@ -42,14 +42,14 @@ class RunningBroker:
         self,
         broker: Broker,
         security: Security,
-        networking: Networking,
+        connectors: NetworkConnectors,
         refuse_open_binds: Callable[[Security], Awaitable[None]],
         wake: Callable[[], None],
         read_keys: Callable[[], Callable[[], None]] = lambda: lambda: None,
     ) -> None:
         self._broker: Final = broker
         self._security: Final = security
-        self._networking: Final = networking
+        self._connectors: Final = connectors
         self._refuse_open_binds: Final = refuse_open_binds
         self._wake: Final = wake
         self._read_keys: Final = read_keys
@@ -82,7 +82,7 @@ class RunningBroker:
         for destination in changes.destinations:
             broker.configure_destination(destination)
         self._wake()
-        return await self._networking.replace(changes.removed, changes.added)
+        return await self._connectors.replace(changes.removed, changes.added)
 
 
 class RuntimeConfiguration:

@@ -359,8 +359,8 @@ class BrokerService:
 
     def _watch_configuration(self, broker: Broker) -> None:
         if self._reread is not None:
-            keys = partial(read_keys, self.connectors, self._web)
-            running = RunningBroker(broker, self._security, self._networking, self._refuse_open_binds, self.wake, keys)
+            keys, links = partial(read_keys, self.connectors, self._web), self._networking.connectors
+            running = RunningBroker(broker, self._security, links, self._refuse_open_binds, self.wake, keys)
             self._runtime = RuntimeConfiguration(self.configuration, self._reread, running, self._reloading)
             self._runtime.start()
         elif self.configuration.runtime is not None:
@@ -402,13 +402,14 @@ class BrokerService:
         clock, persistence = self.environment.clock, self._persistence
         view = BrokerView(broker, broker.overview, self.connectors, clock, self._facts, persistence.journal_directory)
         tasks, listening, network, bridges = Tasks(clock), self.connectors, self._networking, self._bridges
+        links = network.connectors
         realm = web_realm(self.configuration.web)
         commands: dict[str, Command] = {
             **view.commands(),
             "pipelines": lambda: pipelines(broker),
             "tasks": tasks.views,
             "link-destinations": self._networking.count_rows,
-            "definitions": lambda: cast(Rows, registry.load(registry.DEFINITIONS))(broker, listening, network, bridges),
+            "definitions": lambda: cast(Rows, registry.load(registry.DEFINITIONS))(broker, listening, links, bridges),
             "ping": lambda: {"name": broker.name, "pid": os.getpid()},
             "exposure": lambda: self._security.exposure(has_realm=realm is not None),
             "console": lambda: console_settings(self.configuration),

@@ -16,7 +16,7 @@ from spanwire.network.connector.network_connector import NetworkConnector
 from spanwire.service.administration.added_connectors import MAX_KEPT, MAX_RECORD_BYTES, logger
 from spanwire.service.config.interpretation.runtime_connector import read_connector
 from spanwire.service.config.values.encryption import PASSWORD_VARIABLE, Encryption
-from spanwire.service.networking.networking import Networking
+from spanwire.service.networking.network_connectors import NetworkConnectors
 from tests.support.dialogue.broker_dialogue import Stage
 from tests.unit.service.test_networking import URI, Connector
 
@@ -37,14 +37,14 @@ class Run:
 
     def __init__(self, stage: Stage | None = None, *names: str) -> None:
         self.stage = Stage() if stage is None else stage
-        self.networking = Networking([configured(name) for name in names])
-        self.networking._make = lambda settings: cast(NetworkConnector, Connector(settings))
-        self.networking._broker = self.stage.broker
+        self.connectors = NetworkConnectors([configured(name) for name in names])
+        self.connectors._make = lambda settings: cast(NetworkConnector, Connector(settings))
+        self.connectors._broker = self.stage.broker
         asyncio.run(self._starts())
 
     async def _starts(self) -> None:
-        await self.networking._open(list(self.networking._configured.values()))
-        await self.networking._start_added(self.networking._kept_connectors(self.stage.broker))
+        await self.connectors._open(list(self.connectors._configured.values()))
+        await self.connectors._start_added(self.connectors._kept_connectors(self.stage.broker))
 
     def does(self, command: Coroutine[Any, Any, Rows]) -> Rows:
         """The answer to a command, after the disk has what it writes."""
@@ -60,21 +60,21 @@ class Run:
 
     def adds(self, name: str = "link", uri: str = URI, **settings: str) -> str:
         """The note of the answer."""
-        rows = self.does(self.networking.keep_connector({"uri": uri, "name": name, "settings": settings}))
+        rows = self.does(self.connectors.keep_connector({"uri": uri, "name": name, "settings": settings}))
         return str(rows[0].get("note", ""))
 
     def removes(self, name: str) -> Rows:
-        return self.does(self.networking.remove_connectors({"connectors": [name]}))
+        return self.does(self.connectors.remove_connectors({"connectors": [name]}))
 
     def restarts(self, *names: str) -> Run:
         """The next run, with the named connectors in the configuration."""
         return Run(self.stage.restarts(), *names)
 
     def names(self) -> list[str]:
-        return list(self.networking._connectors)
+        return list(self.connectors._connectors)
 
     def host(self, name: str) -> str:
-        return self.networking._connectors[name].settings.remotes[0].host
+        return self.connectors._connectors[name].settings.remotes[0].host
 
 
 def test_an_added_connector_is_there_after_a_restart_until_it_is_removed() -> None:
@@ -83,7 +83,7 @@ def test_an_added_connector_is_there_after_a_restart_until_it_is_removed() -> No
     for _ in range(2):
         run = run.restarts()
         assert run.names() == ["link"]
-        assert run.networking._connectors["link"].settings.bridge.duplex
+        assert run.connectors._connectors["link"].settings.bridge.duplex
     (row,) = run.removes("link")
     assert (row["state"], "note" in row) == ("removed", False)
     assert run.restarts().names() == []
@@ -91,7 +91,7 @@ def test_an_added_connector_is_there_after_a_restart_until_it_is_removed() -> No
 
 def test_a_crash_before_the_disk_has_the_connector_comes_before_the_answer() -> None:
     async def scene(run: Run) -> int:
-        task = asyncio.ensure_future(run.networking.keep_connector({"uri": URI, "name": "link"}))
+        task = asyncio.ensure_future(run.connectors.keep_connector({"uri": URI, "name": "link"}))
         for _ in range(5):
             await asyncio.sleep(0)
         assert not task.done()
@@ -107,7 +107,7 @@ def test_a_crash_before_the_disk_has_the_connector_comes_before_the_answer() -> 
 
 def test_the_link_of_a_drain_is_not_kept() -> None:
     run = Run()
-    run.does(run.networking.add_connector({"uri": URI, "name": "DRAIN-1"}))
+    run.does(run.connectors.add_connector({"uri": URI, "name": "DRAIN-1"}))
     assert run.names() == ["DRAIN-1"]
     assert run.restarts().names() == []
 
@@ -131,7 +131,7 @@ def test_a_password_in_clear_is_not_written_and_the_answer_says_so(settings: dic
 
 def test_a_login_in_an_address_is_not_written() -> None:
     run = Run()
-    added = run.networking._kept_connectors(run.stage.broker)
+    added = run.connectors._kept_connectors(run.stage.broker)
     note = asyncio.run(added.keep("link", {"uri": "static:(tcp://u:canary@b:1)"}, []))
     assert note.startswith("lasts until the next start only: its login in uri is not kept")
     assert run.stage.store.metadata.get(NETWORK_CONNECTORS, {}) == {}
@@ -144,7 +144,7 @@ def test_an_encrypted_password_is_kept_as_it_was_given(monkeypatch: pytest.Monke
     (value,) = run.stage.store.metadata[NETWORK_CONNECTORS].values()
     assert b"canary" not in value
     after = run.restarts()
-    password = after.networking._connectors["link"].settings.bridge.password
+    password = after.connectors._connectors["link"].settings.bridge.password
     assert password is not None
     assert password.reveal() == "canary"
 
@@ -207,7 +207,7 @@ def test_a_reload_leaves_added_connectors_and_replaces_one_that_it_names() -> No
     run = Run(None, "old")
     run.adds("mine")
     run.adds("both")
-    asyncio.run(run.networking.replace([configured("old")], [configured("both")]))
+    asyncio.run(run.connectors.replace([configured("old")], [configured("both")]))
     assert (sorted(run.names()), run.host("both")) == (["both", "mine"], "file")
     run.stage.settle()
     assert run.restarts().names() == ["mine"]
@@ -216,7 +216,7 @@ def test_a_reload_leaves_added_connectors_and_replaces_one_that_it_names() -> No
 def test_what_is_too_much_to_keep_lasts_until_the_next_start() -> None:
     run = Run()
     rows = run.does(
-        run.networking.keep_connector(
+        run.connectors.keep_connector(
             {
                 "uri": URI, "name": "large",
                 "settings": {"excludedDestinations": [f"queue://{'Q' * 90}{number}" for number in range(700)]},
@@ -234,5 +234,5 @@ def test_what_is_too_much_to_keep_lasts_until_the_next_start() -> None:
 def test_a_connector_without_a_name_takes_none_that_is_kept_or_configured() -> None:
     run = Run(None, "NC")
     run.removes("NC")
-    run.does(run.networking.keep_connector({"uri": URI}))
+    run.does(run.connectors.keep_connector({"uri": URI}))
     assert run.restarts().names() == ["NC-2"]

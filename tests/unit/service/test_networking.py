@@ -14,7 +14,8 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.bridge_statistics import LinkCounts, LinkFailures
 from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.network.connector.network_connector import NetworkConnector
-from spanwire.service.networking.networking import MAX_CONNECTORS, Networking
+from spanwire.service.networking.network_connectors import MAX_CONNECTORS
+from spanwire.service.networking.networking import Networking
 from tests.support.dialogue.broker_dialogue import Stage
 
 URI = "static:(tcp://b:61616)"
@@ -74,12 +75,12 @@ class Connector:
 def networking() -> Networking:
     """Networking as after the start of a broker."""
     started = Networking(())
-    started._make = lambda settings: cast(NetworkConnector, Connector(settings))
+    started.connectors._make = lambda settings: cast(NetworkConnector, Connector(settings))
     return started
 
 
 def added(started: Networking, **arguments: object) -> None:
-    asyncio.run(started.add_connector(cast(Mapping[str, object], {"uri": URI, **arguments})))
+    asyncio.run(started.connectors.add_connector(cast(Mapping[str, object], {"uri": URI, **arguments})))
 
 
 def names(started: Networking) -> list[object]:
@@ -91,7 +92,7 @@ def test_connectors_without_a_name_get_one() -> None:
     for _ in range(3):
         added(started)
     assert names(started) == ["NC", "NC-2", "NC-3"]
-    asyncio.run(started.remove_connectors({"connectors": ["NC"]}))
+    asyncio.run(started.connectors.remove_connectors({"connectors": ["NC"]}))
     added(started)
     assert names(started) == ["NC-2", "NC-3", "NC"]
 
@@ -136,16 +137,16 @@ def test_a_connector_that_cannot_start_is_not_kept() -> None:
 def test_a_bad_argument_adds_nothing(arguments: dict[str, object]) -> None:
     started = networking()
     with pytest.raises(ConfigurationError):
-        asyncio.run(started.add_connector(arguments))
+        asyncio.run(started.connectors.add_connector(arguments))
     assert names(started) == []
 
 
 def test_an_added_connector_makes_room_for_one_of_the_file() -> None:
     started = networking()
     added(started, name="link")
-    (former,) = started._connectors.values()
+    (former,) = started.connectors._connectors.values()
     configured = former.settings
-    asyncio.run(started.replace((), (configured,)))
+    asyncio.run(started.connectors.replace((), (configured,)))
     assert cast(Connector, former).is_ended
     assert names(started) == ["link"]
 
@@ -163,7 +164,7 @@ def test_counters_of_a_link_are_reset_all_or_those_of_a_destination() -> None:
     started = networking()
     started._broker = Stage().broker
     added(started)
-    link = cast(Connector, started._connectors["NC"]).link
+    link = cast(Connector, started.connectors._connectors["NC"]).link
     one = {"name": "NC", "uri": "tcp://b:61616", "direction": "inbound", "destination": "queue://Q"}
     asyncio.run(started.reset_link(one))
     assert link.counts.rows() == [("outbound", "queue://Q", 1), ("inbound", "queue://Q", 0)]

@@ -26,7 +26,7 @@ LIMITS: Final = ("memory_limit_bytes", "store_limit_bytes", "temporary_limit_byt
 
 
 class DefinedNetworking(Protocol):
-    """The part of the networking used here (`spanwire.service.networking.networking`)."""
+    """The part of the network connectors used here (`spanwire.service.networking.network_connectors`)."""
 
     def definitions(self) -> list[View]:
         """Return the definition of each network connector."""

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 class Connectors(Protocol):
-    """The part of the network connectors used here (``service/networking.py``)."""
+    """The part of the network connectors used here (`spanwire.service.networking.network_connectors`)."""
 
     async def add_connector(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         """Add and start a network connector. Raises `ConfigurationError`."""

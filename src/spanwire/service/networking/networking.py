@@ -1,11 +1,9 @@
-"""Network connectors and announcements of a broker; started last and stopped first."""
+"""Links and announcements of a broker, and questions to other brokers; started last and stopped first."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, cast
 
@@ -14,26 +12,16 @@ from spanwire.broker.broker import Broker
 from spanwire.management.control import Operation
 from spanwire.management.questions.questions import Questions, ReadStored, TraceCommands, nothing_stored
 from spanwire.management.tasks import KeptTasks
-from spanwire.model.environment import Environment
-from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import AcceptedLink, DuplexAcceptor
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
-from spanwire.network.reports.known_brokers import Peer, Row
+from spanwire.network.reports.known_brokers import Row
 from spanwire.network.reports.message_questions import MessageQuestions
 from spanwire.network.reports.network_reports import Ask, NetworkReports
 from spanwire.service.administration.client_spread import ClientSpread
-from spanwire.service.administration.connector_views import (
-    COMES_BACK,
-    REMOVED,
-    accepted_settings_view,
-    answer_rows,
-    connector_view,
-    count_rows,
-    course_view,
-    durable_topics,
-)
+from spanwire.service.administration.connector_views import accepted_settings_view, count_rows
 from spanwire.service.administration.link_resets import reset_link
 from spanwire.service.networking.gossiping import make_gossip
+from spanwire.service.networking.network_connectors import NetworkConnectors
 from spanwire.service.networking.network_questions import BrokerQuestions, questions_of_brokers
 from spanwire.service.published_addresses import announced_uri
 from spanwire.transports.connector import TransportConnector
@@ -41,38 +29,24 @@ from spanwire.transports.loop.turn import Turn
 
 if TYPE_CHECKING:  # loaded by name, because most brokers have no network connectors
     from spanwire.broker.explanation.links import LinkDescription
-    from spanwire.network.connector.link import Link, LinkView, NetworkConnectorSettings
+    from spanwire.network.connector.link import LinkView, NetworkConnectorSettings
     from spanwire.network.connector.network_connector import NetworkConnector
-    from spanwire.service.administration.added_connectors import AddedConnectors, Attributes
     from spanwire.service.administration.drains import Drains
     from spanwire.service.config.security.tls import Stores
     from spanwire.service.networking.announcements import Announcements
 
-    DrainLinks = Callable[[Sequence[Link], Environment, Callable[[], None]], Awaitable[None]]
-    AskedFor = Callable[[Mapping[str, object], str], Attributes]
-    ReadConnector = Callable[[Attributes, Stores | None], NetworkConnectorSettings]
-
-logger = logging.getLogger(__name__)
-
-MAX_CONNECTORS: Final = 100  # network connectors of a broker to which operators may add; each has up to 100 links
-FIRST_NAME: Final = "NC"  # ActiveMQ's name for a network connector without one
-MAX_NAMES: Final = 100  # connectors in one request; bounds the work of one request
 CLUSTER_INTERVAL: Final = 1.0  # seconds between two updates of the brokers that clients learn of
 RUNNING: Final = "running"  # the state of an active link
 
 
 class Networking:
-    """All network connectors and announcements of a broker, and the duplex links of other brokers."""
+    """The `NetworkConnectors` and announcements of a broker, and the duplex links of other brokers."""
 
     def __init__(self, settings: Sequence[NetworkConnectorSettings], stores: Stores | None = None) -> None:
         """``stores`` are the broker's key and trust store, for connectors that an operator adds."""
-        self._stores: Final = stores
-        self._configured: Final = {one.bridge.name: one for one in settings}
-        self._connectors: Final[dict[str, NetworkConnector]] = {}
-        self._make: Callable[[NetworkConnectorSettings], NetworkConnector] | None = None
+        self.connectors: Final = NetworkConnectors(settings, stores)
         self._broker: Broker | None = None
         self._wake: Callable[[], None] = lambda: None
-        self._own: list[str] = []  # addresses of this broker
         self._announcements: Announcements | None = None
         self._routes: Final = NetworkRoutes()
         self._reports: NetworkReports | None = None
@@ -82,7 +56,6 @@ class Networking:
         self._announcing: asyncio.Task[None] | None = None
         self._spread: ClientSpread | None = None
         self._drains: Drains | None = None
-        self._added: AddedConnectors | None = None
         self._tasks: dict[str, KeptTasks] = {}  # where the drains are listed
 
     def acceptor(self, broker: Broker) -> DuplexAcceptor:
@@ -109,7 +82,7 @@ class Networking:
         """
         self._broker, self._wake = broker, turn.wake
         self._reports = NetworkReports(
-            broker, self.views, self._peers, broker.environment,
+            broker, self.views, self.connectors.peers, broker.environment,
             lambda peer, seconds, report: cast("Ask", registry.load(registry.NETWORK_QUESTION))(peer, seconds, report),
             lambda: [asdict(row) for row in broker.overview.ledger_links()], broker.overview.brokers_linked_here,
             lambda seconds, known: self.acceptor(broker).invite(seconds, known, turn.wake),
@@ -117,23 +90,18 @@ class Networking:
         broker.assembly.control.reporter = self._reports
         questions = Questions(broker, broker.environment, read_stored, self)
         traces = self.traces(broker, turn.wake)
-        self._asked = questions_of_brokers(broker, self._peers, turn.wake, questions, traces)
+        self._asked = questions_of_brokers(broker, self.connectors.peers, turn.wake, questions, traces)
         broker.assembly.control.questions = BrokerQuestions(self._asked)
         gossip = make_gossip(broker, listening, self._accepted_names, turn.wake)
         broker.assembly.control.gossip = gossip
-        self._make = lambda settings: cast("type[NetworkConnector]", registry.load(registry.NETWORK_CONNECTOR))(
-            settings, broker, broker_url, turn, self._routes, lambda: gossip
-        )
+
+        def make(settings: NetworkConnectorSettings) -> NetworkConnector:
+            connector = cast("type[NetworkConnector]", registry.load(registry.NETWORK_CONNECTOR))
+            return connector(settings, broker, broker_url, turn, self._routes, lambda: gossip)
+
         host_name = broker.environment.host_name
-        self._own = [connector.uri for connector in listening] + [
-            announced_uri(listener, host_name) for listener in listening
-        ]
-        for settings in self._configured.values():
-            connector = self._connectors[settings.bridge.name] = self._make(settings)
-            if settings.auto_start:
-                await connector.start(self._own)
-        if broker.assembly.added_connectors.values:
-            await self._start_added(self._kept_connectors(broker))
+        own = [connector.uri for connector in listening] + [announced_uri(one, host_name) for one in listening]
+        await self.connectors.start(broker, make, own, turn.wake)
         for listener in listening:
             if listener.is_started:
                 await self.announce(listener)
@@ -163,7 +131,7 @@ class Networking:
         """Return the addresses of this broker and of linked brokers, as clients of a connector may learn of."""
         linked = [
             (view.uri, view.remote)
-            for connector in self._connectors.values()
+            for connector in self.connectors.all()
             for view in connector.views()
             if view.state == RUNNING
         ]
@@ -183,27 +151,9 @@ class Networking:
 
     def _kept_drains(self, broker: Broker) -> Drains:
         if self._drains is None:
-            self._drains = cast("type[Drains]", registry.load(registry.DRAINS))(self, broker, self._wake)
+            self._drains = cast("type[Drains]", registry.load(registry.DRAINS))(self.connectors, broker, self._wake)
             self._tasks["D"] = self._drains
         return self._drains
-
-    async def drain_links(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Stop the network connectors among the names in ``connectors`` after the last message on the way.
-
-        Their links take no further messages meanwhile. Returns a view of each link.
-
-        Raises:
-            ConfigurationError: a name is unknown, or messages get no answer; the links then go on.
-        """
-        connectors = self._named(arguments)
-        assert self._broker is not None
-        drain = cast("DrainLinks", registry.load(registry.DRAIN_LINKS))
-        await drain(
-            [link for connector in connectors for link in connector.links()], self._broker.environment, self._wake
-        )
-        for connector in connectors:
-            connector.end()
-        return [asdict(view) for connector in connectors for view in connector.views()]
 
     async def announce(self, listener: TransportConnector) -> None:
         """Announce an open connector to the discovery group, if there is a group.
@@ -224,50 +174,6 @@ class Networking:
         if group and self._announcements is not None and self._broker is not None:
             self._announcements.remove(group, announced_uri(listener, self._broker.environment.host_name))
 
-    async def replace(
-        self, removed: Sequence[NetworkConnectorSettings], added: Sequence[NetworkConnectorSettings]
-    ) -> list[str]:
-        """Stop some connectors and start others; a changed connector is in both arguments.
-
-        Returns:
-            One line for each connector that failed to start; an operator can start it later.
-        """
-        for settings in removed:
-            self._configured.pop(settings.bridge.name, None)
-            connector = self._connectors.pop(settings.bridge.name, None)
-            if connector is not None:
-                connector.end()
-        self._configured.update((one.bridge.name, one) for one in added)
-        if self._added is not None:
-            self._added.give_way(list(self._configured))
-        failed = await self._open(added)
-        return [f"network connector {settings.bridge.name} is not started: {error}" for settings, error in failed]
-
-    async def _open(
-        self, opened: Iterable[NetworkConnectorSettings]
-    ) -> list[tuple[NetworkConnectorSettings, ConfigurationError]]:
-        """Make connectors and let them connect; return failed connectors with the reason."""
-        failed: list[tuple[NetworkConnectorSettings, ConfigurationError]] = []
-        make = self._make
-        if make is None:
-            return failed
-        for settings in opened:
-            former = self._connectors.pop(settings.bridge.name, None)  # one that an operator has added
-            if former is not None:
-                former.end()
-            try:
-                connector = self._connectors[settings.bridge.name] = make(settings)
-                if settings.auto_start:
-                    await connector.start(self._own)
-            except ConfigurationError as error:
-                failed.append((settings, error))
-        return failed
-
-    async def _start_added(self, added: AddedConnectors) -> None:
-        added.give_way(list(self._configured))
-        for settings, error in await self._open(added.recovered()):
-            added.report(settings.bridge.name, error)
-
     def stop(self) -> None:
         """Withdraw announcements and stop connecting. Open links end with their connections. May be repeated."""
         if self._drains is not None:
@@ -281,124 +187,14 @@ class Networking:
             self._announcing = None
         if self._announcements is not None:
             self._announcements.stop()
-        for connector in self._connectors.values():
-            connector.stop()
-
-    async def start_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Start the stopped network connectors among the names in ``connectors``; return a view of each link.
-
-        Raises:
-            ConfigurationError: a name is unknown.
-        """
-        connectors = self._named(arguments)
-        make = self._make
-        for index, connector in enumerate(connectors):
-            if connector.is_started or make is None:
-                continue
-            started = connectors[index] = make(connector.settings)  # a connector can be started only once
-            started.stopped_ms = connector.stopped_ms
-            self._connectors[connector.settings.bridge.name] = started
-            await started.start(self._own)
-        return [asdict(view) for connector in connectors for view in connector.views()]
-
-    async def stop_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Stop network connectors until an operator starts them; return links. Raises `ConfigurationError`."""
-        connectors = self._named(arguments)
-        for connector in connectors:
-            connector.end()
-        return [asdict(view) for connector in connectors for view in connector.views()]
-
-    async def add_connector(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Add the network connector ``name`` with the addresses ``uri`` until the next start of the broker.
-
-        ``settings`` has further attributes of ``<networkConnector>``, and lists of destinations by the names of its
-        elements. The first one without a name is called NC, the next one NC-2.
-
-        Returns a view of each link.
-
-        Raises:
-            ConfigurationError: an argument is refused, the name is taken, or there are `MAX_CONNECTORS` connectors
-        """
-        return answer_rows((await self._add(arguments))[1])
-
-    async def keep_connector(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """Add a network connector as `add_connector` does, and keep it over starts of the broker.
-
-        Where it is not kept, the rows have a ``note`` with the reason. Raises `ConfigurationError`.
-        """
-        assert self._broker is not None
-        attributes, connector = await self._add(arguments)
-        added = self._kept_connectors(self._broker)
-        note = await added.keep(connector.settings.bridge.name, attributes, list(self._configured))
-        return answer_rows(connector, note=note)
-
-    async def _add(self, arguments: Mapping[str, object]) -> tuple[Attributes, NetworkConnector]:
-        attributes = cast("AskedFor", registry.load(registry.ASKED_FOR))(arguments, self._free_name())
-        if len(self._connectors) >= MAX_CONNECTORS:
-            raise ConfigurationError(f"there are {MAX_CONNECTORS} network connectors: remove one")
-        settings = cast("ReadConnector", registry.load(registry.READ_CONNECTOR))(attributes, self._stores)
-        make = self._make
-        if make is None:
-            raise ConfigurationError("the broker has not started yet")
-        if settings.bridge.name in self._connectors:
-            raise ConfigurationError(f"there is a network connector {settings.bridge.name[:100]} already")
-        connector = self._connectors[settings.bridge.name] = make(settings)
-        try:
-            await connector.start(self._own)
-        except ConfigurationError:
-            del self._connectors[settings.bridge.name]
-            raise
-        return attributes, connector
-
-    def _kept_connectors(self, broker: Broker) -> AddedConnectors:
-        if self._added is None:
-            added = cast("type[AddedConnectors]", registry.load(registry.ADDED_CONNECTORS))
-            self._added = added(broker, self._stores, self._wake)
-        return self._added
-
-    def _free_name(self) -> str:
-        taken = {*self._connectors, *self._configured, *([] if self._added is None else self._added.names())}
-        numbers = itertools.count(2)
-        name = FIRST_NAME
-        while name in taken:
-            name = f"{FIRST_NAME}-{next(numbers)}"
-        return name
-
-    async def remove_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """End links and forget their network connectors; the configuration's come back with the next start.
-
-        Raises `ConfigurationError`.
-        """
-        added = self._added
-        unread = [] if added is None else [name for name in added.names() if name not in self._connectors]
-        connectors = self._named(arguments, unread)
-        rows: list[dict[str, object]] = []
-        for connector in connectors:
-            connector.end()
-            self._connectors.pop(connector.settings.bridge.name, None)
-            note = COMES_BACK if connector.settings.bridge.name in self._configured else ""
-            rows += answer_rows(connector, REMOVED, note)
-        if added is not None:
-            rows += await added.forget(cast("list[str]", arguments["connectors"]), unread)
-        return rows
+        self.connectors.stop()
 
     async def reset_link(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Set counters of a link to 0 (`link_resets.reset_link`). Raises `ConfigurationError`."""
         assert self._broker is not None
         accepted = [] if self._acceptor is None else self._acceptor.links.values()
         monotonic = self._broker.environment.now().monotonic
-        return reset_link(arguments, self._connectors.values(), accepted, monotonic)
-
-    def _named(self, arguments: Mapping[str, object], others: Sequence[str] = ()) -> list[NetworkConnector]:
-        """Return the named connectors; ``others`` are names without one. Raises `ConfigurationError`."""
-        names = arguments.get("connectors")
-        if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
-            raise ConfigurationError(f"connectors must be a list of 1 to {MAX_NAMES} names of network connectors")
-        for name in names:
-            if name not in self._connectors and name not in others:
-                known = ", ".join([*self._connectors, *others]) or "none"
-                raise ConfigurationError(f"unknown network connector {str(name)[:100]}; known are {known}")
-        return [self._connectors[name] for name in dict.fromkeys(names) if name in self._connectors]
+        return reset_link(arguments, self.connectors.all(), accepted, monotonic)
 
     def status(self) -> dict[str, object]:
         """Return the links and the settings of the connectors for the broker's status."""
@@ -412,13 +208,9 @@ class Networking:
         return {
             "connector-rebalance": self.rebalance,
             "drain": self.drain,
-            "link-drain": self.drain_links,
             "network": self.network,
-            "network-add": self.keep_connector,
-            "network-remove": self.remove_connectors,
             "network-reset": self.reset_link,
-            "network-start": self.start_connectors,
-            "network-stop": self.stop_connectors,
+            **self.connectors.operations(),
         }
 
     async def network(self, arguments: Mapping[str, object]) -> dict[str, object]:
@@ -429,33 +221,14 @@ class Networking:
         """Return the names of brokers with a duplex link opened to this broker."""
         return [] if self._acceptor is None else [bridge.remote.name for bridge in self._acceptor.bridges.values()]
 
-    def _peers(self) -> list[Peer]:
-        return [peer for connector in self._connectors.values() for peer in connector.peers()]
-
     def settings_views(self) -> list[dict[str, object]]:
         """Return the settings of each connector, and of duplex connectors of others with a link here."""
         accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
-        here = [
-            {
-                **connector_view(connector.settings),
-                "durableDestinations": durable_topics(self._broker, connector.settings.bridge),
-                **course_view(connector),
-            }
-            for connector in self._connectors.values()
-        ]
-        return here + [accepted_settings_view(bridge) for bridge in accepted]
-
-    def definitions(self) -> list[dict[str, object]]:
-        """Return the definition of each connector of this broker."""
-        define = cast("Callable[..., dict[str, object]]", registry.load(registry.NETWORK_DEFINITION))
-        return [
-            define(connector.settings, is_started=connector.is_started, stores=self._stores)
-            for connector in self._connectors.values()
-        ]
+        return self.connectors.settings_views() + [accepted_settings_view(bridge) for bridge in accepted]
 
     def views(self) -> list[dict[str, object]]:
         """Return one view per link as plain values."""
-        views = [asdict(view) for connector in self._connectors.values() for view in connector.views()]
+        views = self.connectors.views()
         acceptor = self._acceptor
         if acceptor is None or not acceptor.links:
             return views
@@ -465,7 +238,7 @@ class Networking:
 
     def link_descriptions(self) -> list[LinkDescription]:
         """Return the reasons why messages do or do not cross each link."""
-        descriptions = [one for connector in list(self._connectors.values()) for one in connector.descriptions()]
+        descriptions = self.connectors.descriptions()
         acceptor = self._acceptor
         if acceptor is None or not acceptor.links:
             return descriptions
@@ -496,4 +269,4 @@ class Networking:
         if broker is None:
             return
         accepted = [] if self._acceptor is None else self._acceptor.links.values()
-        yield from count_rows(self._connectors.values(), accepted, broker.environment.now().monotonic)
+        yield from count_rows(self.connectors.all(), accepted, broker.environment.now().monotonic)
