@@ -5,6 +5,7 @@ Every element and attribute has its line. Size, depth and counts are limited bef
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from xml.parsers import expat
 
@@ -21,6 +22,9 @@ from spanwire.model.errors import ConfigurationError
 # xsi:schemaLocation and xml:space are for editors.
 FOR_EDITORS: Final = ("http://www.w3.org/2001/XMLSchema-instance", "http://www.w3.org/XML/1998/namespace")
 SEPARATOR: Final = " "  # between namespace and name; a URI contains no blank
+ALONE: Final = re.compile(rb"&[\w.:-]*$", re.ASCII)  # an ampersand before the place of an error, without its semicolon
+UNCLOSED: Final = (expat.errors.XML_ERROR_TAG_MISMATCH, expat.errors.XML_ERROR_NO_ELEMENTS)
+MAX_TAG: Final = 80  # characters of a name in an error
 
 
 class _Builder:
@@ -69,9 +73,30 @@ class _Builder:
     def text(self, data: str) -> None:
         self._open[-1].text += data
 
+    @property
+    def innermost(self) -> Element | None:
+        """Return the innermost element without its end, if there is one."""
+        return self._open[-1] if self._open else None
+
     def doctype(self, name: str, system_id: str | None, public_id: str | None, has_internal_subset: bool) -> None:
         line = self._parser.CurrentLineNumber
         raise ConfigurationError(f"{self._source}:{line}: DOCTYPE is refused; remove it, entities are not expanded")
+
+
+def _fault(content: bytes, error: expat.ExpatError, builder: _Builder) -> str:
+    """Return the reason against a document, for the usual slips with what to write."""
+    reason = expat.errors.messages.get(error.code, "not well-formed")
+    if reason == expat.errors.XML_ERROR_INVALID_TOKEN:
+        line = (content.splitlines() or [b""])[error.lineno - 1 :][:1]
+        before, after = (line[0][: error.offset], line[0][error.offset :]) if line else (b"", b"")
+        if ALONE.search(before):
+            return "a & stands alone; write &amp; in its place"
+        if after.startswith(b"<") and before.count(b"<") > before.count(b">"):
+            return "a < stands in a value; write &lt; in its place"
+    still_open = builder.innermost
+    if still_open is None or reason not in UNCLOSED:
+        return f"the XML is broken: {reason}"
+    return f"the XML is broken: {reason}; <{still_open.name[:MAX_TAG]}> of line {still_open.line} is still open"
 
 
 def read_xml(content: bytes, source: str) -> Element:
@@ -93,8 +118,7 @@ def read_xml(content: bytes, source: str) -> Element:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        reason = expat.errors.messages.get(error.code, "not well-formed")
-        raise ConfigurationError(f"{source}:{error.lineno}: the XML is broken: {reason}") from error
+        raise ConfigurationError(f"{source}:{error.lineno}: {_fault(content, error, builder)}") from error
     except (LookupError, ValueError) as error:  # an encoding unknown to Python or unusable for expat
         raise ConfigurationError(
             f"{source}:1: the XML is in an encoding that cannot be read; save it as UTF-8"

@@ -84,6 +84,21 @@ def test_what_is_no_document_is_an_error_with_its_line(content: bytes, line: int
     assert f"a.xml:{line}: the XML is broken" in refusal(content)
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"<a>\n<b uri='tcp://h:1?x=1&wireFormat.y=2'/></a>", "a.xml:2: a & stands alone; write &amp; in its place"),
+        (b"<a>\n<b>one & two</b></a>", "a.xml:2: a & stands alone; write &amp; in its place"),
+        (b"<a>\n<b selector='price < 5'/></a>", "a.xml:2: a < stands in a value; write &lt; in its place"),
+        (b"<a>\n<b>\n</c></a>", "a.xml:3: the XML is broken: mismatched tag; <b> of line 2 is still open"),
+        (b"<a>\n<b>\n", "a.xml:3: the XML is broken: no element found; <b> of line 2 is still open"),
+        (b"<a b=1/>", "a.xml:1: the XML is broken: not well-formed (invalid token)"),
+    ],
+)
+def test_a_usual_slip_is_named_with_what_to_write(content: bytes, told: str) -> None:
+    assert refusal(content) == told
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_document_or_an_error_in_one_line(content: bytes) -> None:
     try:

@@ -88,6 +88,27 @@ def test_what_may_guard_access_is_never_left_out(inside: str, told: str) -> None
     assert told in str(caught.value) and "it is never skipped" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "is_told"),
+    [
+        ("tcp://127.0.0.1:61616", "stomp://127.0.0.1:61616", True),
+        ("tcp://127.0.0.1:61616", "nio://0.0.0.0:61616", True),
+        ("tcp://127.0.0.1:61616", "stomp://127.0.0.2:61616", False),
+        ("tcp://127.0.0.1:61616", "tcp://[::1]:61616", False),
+        ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0", False),
+        ("tcp://127.0.0.1:61616", 'tcp://127.0.0.1:61616" autoStart="false', False),
+    ],
+)
+def test_two_connectors_need_two_ports(one: str, other: str, is_told: bool) -> None:
+    inside = connector(one) + "\n" + connector(other)
+    if not is_told:
+        assert len(read(inside, skips=False).connectors) == 2
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        read(inside, skips=False)
+    assert str(caught.value) == f"{PATH}:2: port 61616 is that of {one} in line 1 already; give each its own"
+
+
 def test_the_filter_that_holds_anyway_asks_for_nothing() -> None:
     entry = "<policyEntry queue='>'><networkBridgeFilterFactory><defaultNetworkBridgeFilterFactory/>"
     entries = f"<policyEntries>{entry}</networkBridgeFilterFactory></policyEntry></policyEntries>"

@@ -338,6 +338,7 @@ class Interpreter:
     def connectors(self, broker: Element, stores: Stores) -> tuple[ConnectorSettings, ...]:
         """Return the settings of all transport connectors; unusable ones leave findings."""
         connectors: list[ConnectorSettings] = []
+        taken: list[tuple[ConnectorSettings, int]] = []
         for group in self.inner(broker, "transportConnectors", words.CONNECTORS):
             for connector in self.inner(group, "transportConnector", words.TRANSPORT_CONNECTOR):
                 uri = connector.attributes.get("uri")
@@ -352,8 +353,21 @@ class Interpreter:
                 published = PublishedInterpreter(self.findings, self.inner).published(connector)
                 if settings is not None:
                     settings = replace(settings, discovery_uri=discovery_uri, published=published)
-                    connectors.append(self._quotas(connector, settings))
+                    settings = self._quotas(connector, settings)
+                    connectors.append(settings)
+                    if settings.auto_start:
+                        self._own_port(settings, uri.line, taken)
         return tuple(connectors)
+
+    def _own_port(self, settings: ConnectorSettings, line: int, taken: list[tuple[ConnectorSettings, int]]) -> None:
+        """Report a port that an earlier connector of the file takes; the system would blame another program."""
+        for other, place in taken:
+            hosts = {settings.host.lower(), other.host.lower()}
+            if settings.port and settings.port == other.port and (len(hosts) == 1 or _has_all(hosts)):
+                reason = f"port {other.port} is that of {other.uri()} in line {place} already; give each its own"
+                self.findings.error(line, reason)
+                return
+        taken.append((settings, line))
 
     def _quotas(self, connector: Element, settings: ConnectorSettings) -> ConnectorSettings:
         """Return the settings with limits and options per connection; 0 does not disable a limit."""
@@ -391,6 +405,11 @@ class Interpreter:
 def _scheduler(settings: Settings) -> SchedulerSettings | None:
     max_repeat = settings.number("maxSchedulerRepeatAllowed", DEFAULT_MAX_REPEAT, 0, MAX_REPEAT)
     return SchedulerSettings(max_repeat, LocalZone()) if settings.flag("schedulerSupport", False) else None
+
+
+def _has_all(hosts: set[str]) -> bool:
+    """Return True if one of two hosts stands for all IPv4 addresses, and the other one is such an address."""
+    return "0.0.0.0" in hosts and not any(":" in host for host in hosts)
 
 
 def _is_empty(element: Element) -> bool:
