@@ -21,7 +21,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "bridges.engine.machine": {
         "bridge %s: %s; the message is lost": "bridge-message-lost",
         "bridge %s: %s; the message becomes a dead letter": "bridge-message-dead",
-        "bridge %s: heuristic outcome: %s": "bridge-heuristic-outcome",
+        "bridge %s: heuristic outcome, messages may be lost or doubled: %s; compare both sides": (
+            "bridge-heuristic-outcome"
+        ),
     },
     "bridges.providers.amqp091.parties": {
         "%s: a dead letter of %s has no room for its headers %s: %s": "bridge-dead-letter-shortened",
@@ -49,7 +51,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "bridges.running.announcing": {
         "bridge %s: retrying after a failure: %s": "bridge-retry",
         "bridge %s: failed, %s: %s": "bridge-failed",
-        "bridge %s: failed at a defect; restart it when the cause is gone": "bridge-broken",
+        "bridge %s: stopped by an unexpected error, see above; restart it when the cause is gone": "bridge-broken",
     },
     "bridges.running.process": {
         "some bridges do not end within %g s; their links are closed": "bridge-slow-end",
@@ -74,7 +76,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "slow consumer is ended: %s": "slow-consumer-ended",
     },
     "broker.exactly_once.cursor_table": {
-        "cursor %s: a message is missing in the store; its number is empty": "cursor-message-missing",
+        "cursor %s: message %d of %s is missing in the store, and is left out": "cursor-message-missing",
         "cursor %s: %s is missing in the store; the cursor is ended": "cursor-lost",
     },
     "broker.exactly_once.sinks": {
@@ -85,7 +87,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
             "sink-undescribed-messages",
     },
     "broker.plugins.redelivery_plugin": {
-        "a message of %s is not redelivered: %s": "redelivery-refused",
+        "message %s of %s is not redelivered, and the dead letter policy decides: %s": "redelivery-refused",
     },
     "broker.queue.pending_messages": {
         "message %d of %s is missing in the store; it is skipped": "message-missing",
@@ -111,7 +113,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "scheduled job %s is tried again in %d ms: %s": "scheduled-job-retry",
         "the message of scheduled job %s cannot be read: it is not delivered": "scheduled-job-unreadable",
         "scheduled job %s to %s is not delivered: %s": "scheduled-job-not-delivered",
-        "scheduled job %s begins no series: %s": "scheduled-job-no-series",
+        "scheduled job %s skips one time of its cron entry: %s": "scheduled-job-no-series",
         "scheduled job %s has no message in the store: it is forgotten": "scheduled-job-lost",
         "%d scheduled messages wait in the store and are not delivered: set schedulerSupport of <broker> "
         "to true":
@@ -215,14 +217,14 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     },
     "network.bridge.forwarder": {
         "broker %s refused message %s, which is tried again: %s%s": "forward-retry",
-        "message %s cannot be forwarded to %s: %s": "forward-failed",
+        "message %s cannot be forwarded to %s: %s; it becomes a dead letter": "forward-failed",
     },
     "network.bridge.inbound_bridge": {
         "a request of broker %s is refused: %s": "link-request-refused",
     },
     "network.bridge.local_demand": {
         "network connector %s: %s is static and excluded, so it is not forwarded": "static-destination-excluded",
-        "demand of broker %s is not served: %s": "demand-not-served",
+        "a subscription for broker %s is refused, so its messages are not forwarded: %s": "demand-not-served",
     },
     "network.connector.discovered_links": {
         "network connector %s: discovered %s: %s": "discovered-broker-unusable",
@@ -272,7 +274,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "%s: the cursor %s, which the query has no more, cannot be ended: %s": "pipeline-cursor-not-ended",
     },
     "pipeline.source.prefetch": {
-        "reading ahead: %s": "pipeline-prefetch-failed",
+        "reading ahead has failed, so the next batch reads by itself: %s": "pipeline-prefetch-failed",
     },
     "pipeline.source.retry_window": {
         "%s; trying again for %d s": "pipeline-retry",
@@ -282,8 +284,11 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "%s is away: %s": "pipeline-source-away",
     },
     "pipeline.source.staging": {
-        "segment %d is staged but not acknowledged: %s": "pipeline-segment-unacknowledged",
-        "segment %d: the broker has not redelivered its messages; their ids are dropped":
+        "segment %d is stored, but its acknowledgement has failed: %s; messages that come again are "
+        "recognised":
+            "pipeline-segment-unacknowledged",
+        "segment %d: its acknowledgement failed, and the broker has not sent all of its messages again; "
+        "any that still come are taken for new":
             "pipeline-segment-not-redelivered",
         "%s has messages, and none came within %g s; waiting for them": "pipeline-messages-late",
     },
@@ -297,22 +302,22 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "the status of the pipeline is not published: %s": "pipeline-status-not-published",
     },
     "protocols.openwire.acknowledgements": {
-        "message %s could not be put aside: %s": "dead-letter-failed",
+        "message %s could not become a dead letter, and stays with its consumer: %s": "dead-letter-failed",
     },
     "protocols.openwire.broker_connection": {
         "OpenWire connection of %s closed: %s": "connection-protocol-error",
     },
     "protocols.openwire.consumer": {
-        "message %s cannot be written for consumer %s: %s": "message-unwritable",
+        "message %s cannot be written for consumer %s: %s; it becomes a dead letter": "message-unwritable",
     },
     "protocols.openwire.refusals": {
         "%s of %s refused: %s": "request-refused",
     },
     "protocols.xmpp.consumer": {
-        "message %s cannot be written for %s: %s": "message-unwritable",
+        "message %s cannot be written for %s: %s; it becomes a dead letter": "message-unwritable",
     },
     "protocols.xmpp.session": {
-        "message %s could not be put aside: %s": "dead-letter-failed",
+        "message %s could not become a dead letter, and stays with its consumer: %s": "dead-letter-failed",
     },
     "service.administration.added_bridges": {
         "bridge %s: %s": "created-bridge-warning",
@@ -413,7 +418,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     "stores.directory": {
         "the data directory %s cannot be locked: %s; nothing keeps a second broker out of it": "directory-unlocked",
         "%s cannot be written: %s; nobody can tell who uses the directory": "lock-file-unwritable",
-        "%s %s belongs to user %d; what this broker makes there belongs to root": "directory-of-another-user",
+        "%s %s belongs to user %d; what this broker makes there belongs to root: run it as that user or "
+        "change the owner":
+            "directory-of-another-user",
         "%s %s can be written by its group (mode %o): run chmod g-w %s": "directory-group-writable",
     },
     "stores.driver.answers": {
@@ -423,7 +430,7 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "journal %s: %s": "journal-damage-found",
         "journal %s: the disk is nearly full, make room": "disk-nearly-full",
         "journal %s: disk syncs are off, a power cut loses %s that were acknowledged": "journal-without-syncs",
-        "the disk is full: messages that were not acknowledged yet are not kept": "disk-full-lost-messages",
+        "the disk is full: sends and acknowledgements without an answer are not kept": "disk-full-lost-messages",
         "%s": "journal-warning",
         "there is room on the disk again: messages are taken": "disk-has-room",
         "the disk is full: no message is taken until there is room, consumers go on": "disk-full",

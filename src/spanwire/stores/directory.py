@@ -251,7 +251,11 @@ def check_rights(path: Path, what: str, status: os.stat_result, user: int) -> No
             )
         if fault is RightsFault.OWNER_OF_ROOT:
             logger.warning(
-                "%s %s belongs to user %d; what this broker makes there belongs to root", what, path, status.st_uid
+                "%s %s belongs to user %d; what this broker makes there belongs to root: run it as that user or change "
+                "the owner",
+                what,
+                path,
+                status.st_uid,
             )
         else:
             logger.warning("%s %s can be written by its group (mode %o): run chmod g-w %s", what, path, mode, path)

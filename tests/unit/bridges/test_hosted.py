@@ -193,7 +193,7 @@ def test_a_defect_of_one_bridge_ends_that_one_alone(caplog: pytest.LogCaptureFix
         await running
 
     asyncio.run(run())
-    assert "bridge odd: failed at a defect; restart it when the cause is gone" in caplog.messages
+    assert "bridge odd: stopped by an unexpected error, see above; restart it when the cause is gone" in caplog.messages
 
 
 def test_a_definition_reaches_the_other_process_whole() -> None:

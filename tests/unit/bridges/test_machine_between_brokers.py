@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spanwire.bridges.engine.dialogue import (
     Commit,
     Committed,
@@ -91,11 +93,16 @@ def test_a_pause_during_the_recovery_closes_the_link_after_it() -> None:
     assert bridge.state == "paused"
 
 
-def test_heuristic_outcomes_are_counted_and_the_last_one_is_in_the_status() -> None:
+def test_heuristic_outcomes_are_counted_and_the_last_one_is_in_the_status(caplog: pytest.LogCaptureFixture) -> None:
     bridge = running()
     bridge.hears(Received(text_messages(3)), Sent(), Prepared(), Decided(), Committed(("rolled back by hand",)))
     status = bridge.machine.status()
     assert (status.heuristics, status.last_error, status.state.value) == (1, "rolled back by hand", "running")
+    assert caplog.messages == [
+        f"bridge {bridge.machine.name}: heuristic outcome, messages may be lost or doubled: rolled "
+        "back by "
+        "hand; compare both sides"
+    ]
 
 
 def test_a_message_that_the_target_refuses_becomes_a_dead_letter() -> None:

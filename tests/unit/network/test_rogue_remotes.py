@@ -141,7 +141,9 @@ def test_answers_to_nothing_change_nothing() -> None:
     assert remote.bridge.state is State.RUNNING
 
 
-def test_a_message_larger_than_the_remote_broker_takes_goes_to_the_dead_letters_and_the_others_cross() -> None:
+def test_a_message_larger_than_the_remote_broker_takes_goes_to_the_dead_letters_and_the_others_cross(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     remote = Remote()
     offer = WireFormatPreferences(max_frame_size=10_000)
     remote.octets(FrameEncoder().encode(wire_format_info(offer)))
@@ -159,6 +161,8 @@ def test_a_message_larger_than_the_remote_broker_takes_goes_to_the_dead_letters_
     dead = client.consumes("queue://ActiveMQ.DLQ")
     remote.network.settles()
     assert [len(text) for text in dead.texts] == [20_000]
+    (line,) = [one for one in caplog.messages if "cannot be forwarded" in one]
+    assert line.endswith("; it becomes a dead letter")
 
 
 def test_a_message_that_grows_too_large_on_its_way_goes_to_the_dead_letters() -> None:
@@ -256,7 +260,7 @@ def test_a_flood_of_consumers_ends_at_a_limit_and_the_log_stays_small(
     for number in range(bridge_settings.MAX_DEMAND + 50):
         remote.advises(remote.consumer(number + 1))
     assert remote.bridge.demand_count == 1  # a conduit needs one subscription for all of them
-    told = [record for record in caplog.records if "is not served" in record.getMessage()]
+    told = [record for record in caplog.records if "are not forwarded" in record.getMessage()]
     assert 0 < len(told) <= 10
     assert remote.bridge.state is State.RUNNING
 
@@ -418,9 +422,10 @@ def test_a_static_destination_that_the_bridge_may_not_read_is_told_and_ends_no_b
     static = (parse_destination("queue://SECRET"), parse_destination("topic://OPEN"))
     remote = Remote(BridgeSettings(static=static), authorizer=NoQueues()).runs()
     assert remote.bridge.demand_count == 1
-    told = [line for line in caplog.messages if "is not served" in line]
+    told = [line for line in caplog.messages if "are not forwarded" in line]
     assert told == [
-        "demand of broker remote is not served: User anonymous is not authorized to read from: queue://SECRET"
+        "a subscription for broker remote is refused, so its messages are not forwarded: User anonymous is not "
+        "authorized to read from: queue://SECRET"
     ]
 
 

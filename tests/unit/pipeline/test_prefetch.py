@@ -150,3 +150,20 @@ def test_an_acknowledgement_that_ends_in_another_failure_leaves_no_connection_be
     assert [row["JMSMessageID"] for row in staged(tmp_path, staging)][-1] == id_of(3)
     assert queue.acknowledged == 3
     staging.close()
+
+
+def test_a_connection_that_breaks_is_told_with_what_follows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    queue = FakeQueue([raw(1), raw(2)])
+    staging = opened(tmp_path, queue)
+    ahead = SegmentPrefetch(staging)
+    queue.fails_after = 0
+    ahead.start(0, 10)
+    ahead.wait()
+    queue.fails_to_acknowledge = 1
+    assert staging.next_segment(0, 10) == 1
+    assert caplog.messages == [
+        "reading ahead has failed, so the next batch reads by itself: the connection broke",
+        "segment 1 is stored, but its acknowledgement has failed: the connection broke; messages that come again are "
+        "recognised",
+    ]
+    staging.close()

@@ -120,7 +120,8 @@ def test_a_directory_of_another_user_is_refused() -> None:
 def test_a_directory_of_another_user_gets_a_warning_when_root_uses_it(caplog: pytest.LogCaptureFixture) -> None:
     check_rights(Path("/data"), "the data directory", owned(1001, 0o700), user=0)
     assert caplog.messages == [
-        "the data directory /data belongs to user 1001; what this broker makes there belongs to root"
+        "the data directory /data belongs to user 1001; what this broker makes there belongs to root: run it as that"
+        " user or change the owner"
     ]
 
 

@@ -92,7 +92,7 @@ def test_a_stop_on_a_full_disk_keeps_what_was_acknowledged_and_says_what_it_does
         driver.store.append(A, plain_message(A, number, b"x" * 1000))
     with caplog.at_level(logging.WARNING):
         driver.journal_store.stop()
-    assert "messages that were not acknowledged yet are not kept" in caplog.text
+    assert "sends and acknowledgements without an answer are not kept" in caplog.text
     assert driver.stored == stored
     disk.is_full = False
     again = JournalStoreDriver(driver.path, SEGMENT)

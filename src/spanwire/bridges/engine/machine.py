@@ -287,7 +287,8 @@ class BridgeMachine:
         self.counters.heuristics += len(problems)
         for problem in problems:
             self.last_error = problem[:MAX_ERROR]
-            logger.error("bridge %s: heuristic outcome: %s", self.name, self.last_error)
+            logger.error("bridge %s: heuristic outcome, messages may be lost or doubled: %s; compare both sides",
+                         self.name, self.last_error)  # fmt: skip
 
     def _receive(self, now: Time) -> list[Action]:
         if not self._batch and self._recovers_at is not None and now.monotonic >= self._recovers_at:

@@ -73,7 +73,9 @@ class Announcer:
                 self._causes.add(machine.last_error)
                 logger.warning("bridge %s: retrying after a failure: %s", name, machine.last_error)
         elif machine.is_broken:
-            logger.error("bridge %s: failed at a defect; restart it when the cause is gone", name)
+            logger.error(
+                "bridge %s: stopped by an unexpected error, see above; restart it when the cause is gone", name
+            )
         elif machine.state is BridgeState.FAILED:
             retries = definition.retry.max_retries
             why = "maxRetries is 0" if retries == 0 else f"all {retries} retries are used up"

@@ -186,7 +186,12 @@ class CursorTable:
         for cursor in cursors:
             for sequence in cursor.recovered:
                 if sequence not in there:
-                    logger.error("cursor %s: a message is missing in the store; its number is empty", cursor.name)
+                    logger.error(
+                        "cursor %s: message %d of %s is missing in the store, and is left out",
+                        cursor.name,
+                        sequence,
+                        entry.destination,
+                    )
                 priority = entry.priorities.get(sequence, DEFAULT_PRIORITY)
                 list_index = PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)
                 cursor.reserved.add(sequence, self._context.next_order(), list_index, dues.get(sequence, 0))

@@ -136,7 +136,12 @@ class BrokerRedelivery(DeathRule):
             copy = self._copy(reference.message, delay_ms)
             job = self._scheduler.schedule.redelivery(copy, OWN, self._context.wall_ms + delay_ms, redelivery)
         except (JmsError, ProtocolError) as error:
-            logger.warning("a message of %s is not redelivered: %s", destination.name, error)
+            logger.warning(
+                "message %s of %s is not redelivered, and the dead letter policy decides: %s",
+                reference.message.message_id,
+                destination.name,
+                error,
+            )
             return False
         removals = [(destination.name, reference.sequence)] if reference.sequence > 0 else []
         self._scheduler.bring_back(job, copy, removals)

@@ -341,7 +341,7 @@ class Scheduler(DelayedSender):
         try:
             self._schedule.check_room()
         except JmsError as error:
-            logger.warning("scheduled job %s begins no series: %s", job.job_id, error)
+            logger.warning("scheduled job %s skips one time of its cron entry: %s", job.job_id, error)
             self._settle(job, due_ms, [], [], [])
             return
         series = self._schedule.series(job, self._ids.next_id(), self._context.wall_ms)

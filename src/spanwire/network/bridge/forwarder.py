@@ -371,7 +371,12 @@ class Forwarder(DemandBridge):
     def _acknowledge_poison(self, client: ConnectionState, entry: InFlightMessage, cause: str, now: Time) -> None:
         """Acknowledge a message as poisoned, so that the local broker sends it to the dead letter queue."""
         shown = printable(str(entry.message_id))
-        logger.warning("message %s cannot be forwarded to %s: %s", shown, self._remote.name, printable(cause))
+        logger.warning(
+            "message %s cannot be forwarded to %s: %s; it becomes a dead letter",
+            shown,
+            self._remote.name,
+            printable(cause),
+        )
         demand = entry.demand
         subscription = demand.subscription
         demand.in_flight.remove(entry)

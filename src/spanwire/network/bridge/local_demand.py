@@ -468,7 +468,11 @@ class LocalDemand:
     def _log_refusal(self, error: JmsError) -> None:
         self._refusals_logged += 1
         if self._refusals_logged <= MAX_LOGGED_REFUSALS:
-            logger.warning("demand of broker %s is not served: %s", self._remote.name, printable(str(error)))
+            logger.warning(
+                "a subscription for broker %s is refused, so its messages are not forwarded: %s",
+                self._remote.name,
+                printable(str(error)),
+            )
 
 
 def _distance(consumer: RemoteConsumer) -> int:

@@ -40,6 +40,6 @@ class SegmentPrefetch:
         try:
             self._staging.stage_after(last, max_rows)
         except JmsError as error:
-            logger.warning("reading ahead: %s", error)
+            logger.warning("reading ahead has failed, so the next batch reads by itself: %s", error)
         except Exception as error:  # noqa: BLE001 - `wait` raises every failure
             self._failure = error

@@ -185,7 +185,11 @@ class Staging:
             self._directory.check_owner()
             source.acknowledge()
         except JmsError as error:
-            logger.warning("segment %d is staged but not acknowledged: %s", number, error)
+            logger.warning(
+                "segment %d is stored, but its acknowledgement has failed: %s; messages that come again are recognised",
+                number,
+                error,
+            )
             self._disconnect()
             return
         except BaseException:  # the broker may or may not have the acknowledgement
@@ -220,7 +224,11 @@ class Staging:
     def _discard(self, start: int) -> None:
         while len(self._known) > MAX_UNSETTLED:
             oldest = min(self._known)
-            logger.warning("segment %d: the broker has not redelivered its messages; their ids are dropped", oldest)
+            logger.warning(
+                "segment %d: its acknowledgement failed, and the broker has not sent all of its messages again; "
+                "any that still come are taken for new",
+                oldest,
+            )
             self._settle(oldest)
         old = [number for number in self.numbers() if number <= start and number not in self._known]
         if old:

@@ -112,7 +112,11 @@ class Acknowledgements:
                 ack = MessageAck(POISON_ACK, message_id, message_id)
                 self._broker.acknowledge(self._state, subscription, ack, None, NO_TOKEN, now)
             except SpanwireError as error:
-                logger.warning("message %s could not be put aside: %s", message_id, error)
+                logger.warning(
+                    "message %s could not become a dead letter, and stays with its consumer: %s",
+                    message_id,
+                    error,
+                )
 
     def subscription(self, structure: wire.ConsumerId | None) -> Subscription:
         """Return the subscription of a consumer id, remembered because acknowledgements come in runs."""

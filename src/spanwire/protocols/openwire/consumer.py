@@ -119,5 +119,10 @@ class OpenWireConsumer(MessageConsumer):
             self._put_aside(message, error)
 
     def _put_aside(self, message: Message, error: Exception) -> None:
-        logger.warning("message %s cannot be written for consumer %s: %s", message.message_id, self.consumer_id, error)
+        logger.warning(
+            "message %s cannot be written for consumer %s: %s; it becomes a dead letter",
+            message.message_id,
+            self.consumer_id,
+            error,
+        )
         self._undelivered.append(Undelivered(self, message.message_id))

@@ -87,7 +87,12 @@ class XmppConsumer(MessageConsumer):
             now = output.environment.now()
             stanza = message_stanza(view, sender, str(output.jid), self._type(view), now.wall_ms)
         except (JmsError, ProtocolError) as error:
-            logger.warning("message %s cannot be written for %s: %s", message.message_id, self.destination, error)
+            logger.warning(
+                "message %s cannot be written for %s: %s; it becomes a dead letter",
+                message.message_id,
+                self.destination,
+                error,
+            )
             output.undelivered.append(Undelivered(self, message.message_id))
             return
         output.write(stanza)

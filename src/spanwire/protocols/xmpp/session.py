@@ -116,7 +116,11 @@ class ClientSession:
             try:
                 self._broker.acknowledge(self.state, broker_side, ack, None, NO_TOKEN, now)
             except SpanwireError as error:
-                logger.warning("message %s could not be put aside: %s", entry.message_id, error)
+                logger.warning(
+                    "message %s could not become a dead letter, and stays with its consumer: %s",
+                    entry.message_id,
+                    error,
+                )
 
     @property
     def has_undelivered(self) -> bool:

@@ -368,7 +368,7 @@ class JournalStore:
         except StoreError:
             if not self._found_full:
                 raise
-            logger.warning("the disk is full: messages that were not acknowledged yet are not kept")
+            logger.warning("the disk is full: sends and acknowledgements without an answer are not kept")
             return False
         return True
 

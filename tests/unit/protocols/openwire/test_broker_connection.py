@@ -1126,7 +1126,7 @@ def test_a_connector_may_insist_on_tight_or_cached_frames(tight: bool, cache: bo
     assert world.broker.destination_views()[0].dequeued == 3
 
 
-def test_a_message_that_cannot_be_written_tight_goes_to_the_dead_letters() -> None:
+def test_a_message_that_cannot_be_written_tight_goes_to_the_dead_letters(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     settings = forced(tightEncodingEnabled="true")
     tight, loose = world.connect(settings=settings, tight=True), world.connect()
@@ -1139,6 +1139,8 @@ def test_a_message_that_cannot_be_written_tight_goes_to_the_dead_letters() -> No
     assert [text_of(came) for came in tight.dispatched()] == ["next"]
     loose.consumes(queue("ActiveMQ.DLQ"))
     assert [text_of(came) for came in loose.dispatched()] == ["x"]
+    (line,) = [one for one in caplog.messages if "cannot be written" in one]
+    assert line.endswith("; it becomes a dead letter")
 
 
 class Sender:
