@@ -64,6 +64,20 @@ DEVIATIONS: Final[dict[str, Deviation]] = {
         "persistent and other messages of one queue keep their order",
         ('receives → {"body": "c", "persistent": false, "to": "queue://order_is_kept.Q"}',),
     ),
+    "queues.a_group_that_begins_with_its_end_is_closed": Deviation(
+        "a negative sequence closes a group that has no owner, too",
+        (
+            'receives → {"body": "next", "first_for_consumer": true, "group": "g", "group_sequence": 2, '
+            '"to": "queue://a_group_that_begins_with_its_end_is_closed.Q"}',
+        ),
+    ),
+    "queues.what_comes_back_stands_where_it_stood": Deviation(
+        "messages that a consumer gives back take their old places",
+        (
+            'receives → {"body": "a", "properties": {"n": "Long 1"}, '
+            '"to": "queue://what_comes_back_stands_where_it_stood.Q"}',
+        ),
+    ),
     "messages.a_large_message_survives_a_kill": Deviation(
         "after a stop that was not in order, every message is flagged: it may have been delivered",
         (

@@ -382,6 +382,14 @@ def test_a_client_composite_with_a_virtual_part_reaches_the_targets_of_both() ->
     assert (a.takes(), b.takes()) == (["1"], ["1"])
 
 
+@pytest.mark.parametrize("sent_to", [f"{ORDERS},queue://OTHER", f"queue://OTHER,{ORDERS}", "queue://IN"])
+def test_a_copy_names_the_virtual_destination_that_forwarded_it_as_the_original_one(sent_to: str) -> None:
+    stage = Stage(virtual=VirtualSettings((VirtualTopic(),), composite("queue://IN", ORDERS).composites))
+    shop = stage.peer("a").consumes(SHOP)
+    stage.peer("p").sends(sent_to, "1")
+    assert [original_of(delivery.message) for delivery in shop.deliveries] == [ORDERS]
+
+
 def test_a_send_that_waited_for_room_in_a_target_goes_on_to_all_targets() -> None:
     tight = PolicyEntry(Destination(QUEUE, "A"), memory_limit_bytes=1_000)
     stage = Stage(tight, virtual=composite("queue://IN", "queue://A", "queue://B"))

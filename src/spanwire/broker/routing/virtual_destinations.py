@@ -39,7 +39,8 @@ MAX_MADE: Final = MAX_FORWARDS  # destinations that one message may create on al
 class Target:
     """The destination of one copy of a message, and the JMSDestination of the copy.
 
-    ``address`` None leaves JMSDestination as sent. A copy ``via`` a mirror looks as if sent to the mirror.
+    ``address`` None leaves JMSDestination as sent. A copy ``via`` another destination, such as a part of a composite or
+    a mirror, looks as if sent there.
     """
 
     __slots__ = ("address", "destination", "via")
@@ -110,6 +111,9 @@ class VirtualDestinations:
         if destination in path or len(path) >= MAX_HOPS:
             return
         path.append(destination)
+        via = target.via if target.address is None else target.address
+        if via == message.destination:
+            via = None
         mirror = route.mirror
         if mirror is not None:
             topic = self._ensure(mirror.destination)
@@ -119,9 +123,9 @@ class VirtualDestinations:
         for forward in route.forwards:
             if self._is_matched(forward, message):
                 is_matched = True
-                self._forward(state, forward, message, target.via, targets, path)
+                self._forward(state, forward, message, via, targets, path)
         for rule in route.listeners:
-            self._listen(state, rule, message, target.via, targets, path)
+            self._listen(state, rule, message, via, targets, path)
         if route.stays or (route.keeps_unmatched and not is_matched):
             self._add(target, message, targets)
         path.pop()

@@ -89,6 +89,15 @@ def a_consumer_of_a_pattern_is_a_group_of_each_topic(jms: Stage) -> None:
     session.consumer("queue://Consumer.A.VirtualTopic.THREE.>").drains()
 
 
+def a_copy_names_the_virtual_part_of_a_composite_as_its_original_destination(jms: Stage) -> None:
+    session = jms.connection().session()
+    consumer = session.consumer("queue://Consumer.A.VirtualTopic.PART")
+    session.producer(f"topic://VirtualTopic.PART,{jms.queue('Q')}").sends("a")
+    session.producer(f"{jms.queue('Q')},topic://VirtualTopic.PART").sends("b")
+    consumer.receives(2, silence=True)
+    session.consumer(jms.queue("Q")).receives(2, silence=True)
+
+
 def a_selector_aware_virtual_topic_leaves_out_what_nobody_wants(jms: Stage) -> None:
     session = jms.connection().session()
     consumer = session.consumer("queue://Group.A.Picky.T", "n = 1")

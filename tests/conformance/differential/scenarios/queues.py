@@ -195,6 +195,25 @@ def a_closed_group_is_given_away_anew(jms: Stage) -> None:
     first.drains()
 
 
+def a_group_that_begins_with_its_end_is_closed(jms: Stage) -> None:
+    session = jms.connection().session()
+    producer = session.producer(jms.queue("Q"))
+    producer.sends("last", properties={"JMSXGroupID": "g", "JMSXGroupSeq": ["int", -1]})
+    producer.sends("next", properties={"JMSXGroupID": "g", "JMSXGroupSeq": ["int", 2]})
+    session.consumer(jms.queue("Q")).receives(2)
+
+
+def what_comes_back_stands_where_it_stood(jms: Stage) -> None:
+    connection = jms.connection()
+    session = connection.session()
+    session.producer(jms.queue("Q")).sends("a", properties={"n": 1})
+    session.producer(jms.queue("Q")).sends("b", properties={"n": 2})
+    picky = connection.session("client").consumer(jms.queue("Q"), "n = 2")
+    picky.receives(1)
+    picky.closes()
+    session.consumer(jms.queue("Q")).receives(2)
+
+
 @slow
 def the_group_of_a_closed_consumer_goes_to_another(jms: Stage) -> None:
     session = jms.connection().session()
