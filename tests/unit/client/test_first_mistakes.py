@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 
 import pytest
 
@@ -12,7 +13,7 @@ from spanwire.cli.main import main
 from spanwire.client import aio
 from spanwire.client.addressing.address import parse_url
 from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
-from spanwire.client.io.environment import connection_error, protocol_error
+from spanwire.client.io.environment import connection_error, protocol_error, short_reason
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.client.protocol.transport.other_protocol import OtherProtocolError
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError, JmsError, RemoteProtocolError
@@ -41,6 +42,24 @@ def test_the_first_octets_tell_which_protocol_a_port_has(answer: bytes, told: st
     with pytest.raises(RemoteProtocolError) as refusal:
         broker.sends_octets(answer)
     assert str(protocol_error(ADDRESS, refusal.value)).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "name one that it trusts as key store"),
+        ("TLSV1_ALERT_UNKNOWN_CA", "name one that it trusts as key store"),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", "name one that it trusts as key store"),
+        ("TLSV1_ALERT_INTERNAL_ERROR", "tlsv1 alert internal error"),
+        ("WRONG_VERSION_NUMBER", "is that an ssl connector?"),
+    ],
+)
+def test_a_client_without_its_certificate_is_told_of_it(reason: str, advice: str) -> None:
+    error = ssl.SSLError(1, f"[SSL: {reason}]")
+    error.reason = reason
+    (address,) = parse_url("ssl://h:1").addresses
+    assert str(connection_error(address, error)).endswith(advice)
+    assert (advice == "is that an ssl connector?") or short_reason(error).endswith(advice)
 
 
 def test_a_port_that_closes_without_a_word_may_expect_tls() -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from spanwire.tls.settings import ClientTlsSettings
 
 READ_BYTES: Final = 256 * 1024
+CERTIFICATE_ALERTS: Final = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")  # parts of the names of OpenSSL
+NO_CERTIFICATE: Final = "if the other side asks for a client certificate, name one that it trusts as key store"
 CLOCK_JUMP_MS: Final = 5_000  # milliseconds; a system clock that is set back by more is followed
 
 
@@ -152,13 +154,20 @@ def login_timeout_error(address: BrokerAddress, is_open: bool, timeout: float | 
     return JmsError(f"no connection to {address.url} within {seconds:g} s; is the broker started?")
 
 
+def is_alert(error: Exception) -> bool:
+    """Return True if the other side speaks TLS, and has ended it with an alert."""
+    return "_ALERT_" in str(getattr(error, "reason", None))
+
+
 def short_reason(error: Exception) -> str:
     """Return the reason of an exception in a few words."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     tls_reason = getattr(error, "reason", None)  # of the errors of sockets only `ssl.SSLError` has one
     if isinstance(error, OSError) and isinstance(tls_reason, str) and tls_reason:
-        return tls_reason.lower().replace("_", " ")
+        words = tls_reason.lower().replace("_", " ")
+        is_about_certificates = is_alert(error) and any(name in tls_reason for name in CERTIFICATE_ALERTS)
+        return f"{words}; {NO_CERTIFICATE}" if is_about_certificates else words
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 

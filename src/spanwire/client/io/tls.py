@@ -6,7 +6,7 @@ import ssl
 from dataclasses import replace
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.io.environment import short_reason
+from spanwire.client.io.environment import is_alert, short_reason
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.tls import suites
 from spanwire.tls.context import client_context
@@ -48,5 +48,6 @@ def refusal(address: BrokerAddress, error: Exception) -> JmsError | None:
         advice = "name the certificate of its authority as trust store, or correct the host"
         return JmsError(f"the certificate of {address.url} is not valid: {reason}; {advice}")
     if isinstance(error, ssl.SSLError):
-        return JmsError(f"no TLS with {address.url}: {short_reason(error)}; is that an ssl connector?")
+        advice = "" if is_alert(error) else "; is that an ssl connector?"
+        return JmsError(f"no TLS with {address.url}: {short_reason(error)}{advice}")
     return None
