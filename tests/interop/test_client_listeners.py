@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import pytest
 
+from spanwire import client
 from spanwire.client import aio, blocking
 from spanwire.client.messages.message import Message
 from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.testing.broker import Broker
+from spanwire.testing.queue import wait_until
 from tests.support.client_shells import SHELLS, opened
 
 PATIENCE: Final = 30.0
@@ -71,7 +73,7 @@ def test_a_listener_gets_every_message_and_what_it_has_done_is_acknowledged(
 
 
 def test_what_a_listener_fails_at_comes_again_and_is_a_dead_letter_in_the_end(
-    spanwire_broker: Broker, shell: str
+    spanwire_broker: Broker, shell: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
         url = f"{spanwire_broker.url}?{NO_DELAY}&jms.redeliveryPolicy.maximumRedeliveries=2"
@@ -84,6 +86,8 @@ def test_what_a_listener_fails_at_comes_again_and_is_a_dead_letter_in_the_end(
             consumer.listen(heard)
             assert await heard.all() == ["bad", "bad", "bad", "good"]
         spanwire_broker.queue("ActiveMQ.DLQ").wait_for(PATIENCE, pending=1)
+        told = [line for line in caplog.messages if line.startswith("the listener for queue://L failed at message ID:")]
+        assert len(told) == 3
 
     played(scenario())
 
@@ -165,3 +169,12 @@ def test_a_listener_is_told_when_there_will_be_no_more(spanwire_broker: Broker, 
         await connection.close()
 
     played(scenario())
+
+
+def test_a_listener_without_anybody_to_tell_says_in_the_log_that_it_ends(
+    spanwire_broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client.connect(spanwire_broker.url) as connection:
+        connection.session().create_consumer("queue://L").listen(Heard(1))
+        spanwire_broker.stop()
+        assert wait_until(lambda: any("queue://L gets no more messages" in line for line in caplog.messages), PATIENCE)

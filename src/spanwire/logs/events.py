@@ -147,8 +147,8 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "%s: backup has no effect: no connection is kept in reserve": "client-backup-unsupported",
     },
     "client.aio.listener": {
-        "a listener has stopped: %s": "client-listener-stopped",
-        "a listener failed": "client-listener-failed",
+        "the listener for %s gets no more messages: %s": "client-listener-stopped",
+        "the listener for %s failed at message %s": "client-listener-failed",
     },
     "client.aio.shared.fanout_transport": {
         "fanout ended unexpectedly": "client-fanout-failed",
@@ -157,8 +157,8 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
         "fanout: no further attempt to connect to %s: %s": "client-fanout-given-up",
     },
     "client.blocking.listener": {
-        "a listener has stopped: %s": "client-listener-stopped",
-        "a listener failed": "client-listener-failed",
+        "the listener for %s gets no more messages: %s": "client-listener-stopped",
+        "the listener for %s failed at message %s": "client-listener-failed",
     },
     "client.protocol.connection": {
         "connection to %s lost: %s; reconnecting": "client-connection-lost",

@@ -99,9 +99,8 @@ def test_heuristic_outcomes_are_counted_and_the_last_one_is_in_the_status(caplog
     status = bridge.machine.status()
     assert (status.heuristics, status.last_error, status.state.value) == (1, "rolled back by hand", "running")
     assert caplog.messages == [
-        f"bridge {bridge.machine.name}: heuristic outcome, messages may be lost or doubled: rolled "
-        "back by "
-        "hand; compare both sides"
+        f"bridge {bridge.machine.name}: heuristic outcome, messages may be lost or doubled: "
+        "rolled back by hand; compare both sides"
     ]
 
 

@@ -13,6 +13,7 @@ from spanwire.client.blocking.shared.core_connection import CoreConnection
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.model.errors import IllegalStateError, JmsError
+from spanwire.protocols.openwire.messages.identities import destination_of
 
 MAX_LOGGED: Final = 10  # failures of one listener; a failing listener must not fill the log
 
@@ -86,7 +87,8 @@ class ListenerLoop:
             pass  # the consumer or its connection is closed
         except JmsError as error:
             if on_error is None:
-                logger.warning("a listener has stopped: %s", error)
+                shown = destination_of(self._core.info.destination)
+                logger.warning("the listener for %s gets no more messages: %s", shown, error)
             else:
                 on_error(error)
 
@@ -99,7 +101,7 @@ class ListenerLoop:
         except Exception:
             self._logged += 1
             if self._logged <= MAX_LOGGED:
-                logger.exception("a listener failed")
+                logger.exception("the listener for %s failed at message %s", message.destination, message.message_id)
         with self._shared.lock:
             if is_done:
                 self._core.on_listener_done()
