@@ -94,6 +94,7 @@ LDAP_LOGIN: Final = "spanwire.ldap.logins:check_login"
 LDAP_RIGHTS: Final = "spanwire.ldap.rights:read_rights"
 LOGIN_QUESTIONS: Final = "spanwire.service.directories.directory_access:login_questions"
 REFRESHED_RIGHTS: Final = "spanwire.service.directories.directory_access:refreshed_rights"
+CHECK_DIRECTORIES: Final = "spanwire.service.directories.directory_access:check_extra"
 
 FANOUT: Final = "spanwire.client.aio.shared.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
 

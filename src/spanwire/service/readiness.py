@@ -168,6 +168,7 @@ def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
     ]
     agents += [connector.discovery_uri for connector in configuration.connectors if connector.discovery_uri]
     yield from _unusable_tunnels(configuration)
+    yield from _missing_directories(configuration)
     if not agents:
         return
     obstacle = cast("Callable[[AgentSettings | str], str | None]", registry.load(registry.AGENT_OBSTACLE))
@@ -175,6 +176,20 @@ def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
         reason = obstacle(agent)
         if reason is not None:
             yield reason
+
+
+def _missing_directories(configuration: BrokerConfiguration) -> Iterable[str]:
+    """Yield a line for logins and rights in a directory without the needed extra."""
+    authentication, authorization = configuration.authentication, configuration.authorization
+    modules = () if authentication is None else authentication.all_modules
+    needs_logins = any(module.directory is not None for module in modules)
+    needs_rights = authorization is not None and authorization.directory is not None
+    if needs_logins or needs_rights:
+        check = cast("Callable[..., None]", registry.load(registry.CHECK_DIRECTORIES))
+        try:
+            check(logins=needs_logins, rights=needs_rights)
+        except ConfigurationError as error:
+            yield str(error)
 
 
 def _unusable_tunnels(configuration: BrokerConfiguration) -> Iterable[str]:

@@ -453,6 +453,8 @@ class BrokerService:
         return await self._reads.read(self._persistence.store, destination, sequences)
 
     def _stored(self, position: int) -> None:
+        if self._broker is None:  # a start that has failed closes the journal, and nobody waits for an answer
+            return
         self.broker.stored(position, self.environment.now())
         self.wake()
 

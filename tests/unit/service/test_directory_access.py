@@ -23,12 +23,16 @@ from spanwire.service.config.model import (
     AuthenticationConfiguration,
     AuthorizationConfiguration,
     BrokerConfiguration,
+    LockConfiguration,
     LoginModuleConfiguration,
+    PersistenceConfiguration,
     default_configuration,
 )
 from spanwire.service.config.security.tls import Stores
 from spanwire.service.directories import directory_access
+from spanwire.service.readiness import start_obstacles
 from spanwire.service.security import Security
+from spanwire.service.service import BrokerService
 from spanwire.tls.settings import TrustStore
 
 ACCESS = DirectoryAccess(parse_ldap_urls("ldaps://h"), "cn=broker", Secret("x1"))
@@ -50,6 +54,33 @@ def test_a_broker_without_the_extra_names_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(registry, "LDAP_LOGIN", "spanwire.no_such_module:check")
     with pytest.raises(ConfigurationError, match=r"LDAP needs the extra ldap; run: .* -m pip install .*ldap3"):
         Security(configured()).authenticator()
+
+
+def test_the_missing_extra_is_an_obstacle_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    configuration = configured()
+    rights_alone = replace(configuration, authentication=None)
+    assert asyncio.run(start_obstacles(configuration, None, {}, allow_anonymous=True)) == []
+    monkeypatch.setattr(registry, "LDAP_LOGIN", "spanwire.no_such_module:check")
+    monkeypatch.setattr(registry, "LDAP_RIGHTS", "spanwire.no_such_module:read")
+    for faulty in (configuration, rights_alone):
+        (line,) = asyncio.run(start_obstacles(faulty, None, {}, allow_anonymous=True))
+        assert line.startswith("LDAP needs the extra ldap; run: ")
+
+
+def test_a_start_over_an_existing_store_that_fails_at_the_logins_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = BrokerConfiguration(persistence=PersistenceConfiguration(lock=LockConfiguration()))
+
+    async def start(configuration: BrokerConfiguration) -> None:
+        service = BrokerService(replace(configuration, connectors=()), tmp_path)
+        await service.start()
+        await service.stop()
+
+    asyncio.run(start(sound))
+    monkeypatch.setattr(registry, "LDAP_LOGIN", "spanwire.no_such_module:check")
+    with pytest.raises(ConfigurationError, match="LDAP needs the extra ldap"):
+        asyncio.run(start(replace(configured(), persistence=sound.persistence)))
 
 
 def test_a_configuration_that_is_read_again_asks_its_own_directory(monkeypatch: pytest.MonkeyPatch) -> None:

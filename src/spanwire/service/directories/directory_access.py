@@ -40,6 +40,13 @@ def refreshed_rights(
     return RefreshedRights(partial(read, trusting), use, settings.refresh_ms / 1000)
 
 
+def check_extra(*, logins: bool, rights: bool) -> None:
+    """Raise `ConfigurationError` without the extra `ldap`, for logins, rights or both."""
+    for is_needed, name in ((logins, registry.LDAP_LOGIN), (rights, registry.LDAP_RIGHTS)):
+        if is_needed:
+            _loaded(name)
+
+
 def _trusting(access: DirectoryAccess, configuration: BrokerConfiguration) -> DirectoryAccess:
     """Return the access with the trust store of the broker's ``sslContext``, or of the system."""
     stores = configuration.stores

@@ -485,7 +485,7 @@ PLUGINS: Final = Words(
         **all_of(later("drawings of the broker"), "connectionDotFilePlugin destinationDotFilePlugin"),
         "camelRoutesBrokerPlugin": later(
             "routes of Camel in the process of the broker",
-            "put its routesFile into a directory and start with --deploy DIRECTORY, remove it",
+            "put its routesFile, with activemq: for broker:, into a directory for --deploy, remove it",
         ),
         "destinationPathSeparatorPlugin": YES,
         "destinationsPlugin": later("a file of destinations", "write <destinations>, remove it"),
