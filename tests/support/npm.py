@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 
 from tests.support.distributions import cache_directory
+from tests.support.tar_archives import unpack
 
 TIMEOUT_S: Final = 60
 
@@ -113,7 +114,7 @@ def _fetched(package: NpmPackage) -> Path | str:
             return f"{package.name} {package.version} of npm has another checksum than it had"
         unpacked = Path(directory) / "unpacked"
         with tarfile.open(archive) as packed:
-            packed.extractall(unpacked, filter="data")
+            unpack(packed, unpacked)
         if not where.exists():
             unpacked.rename(where)
     return where / "package"
