@@ -451,3 +451,38 @@ def test_a_subscription_removed_before_the_commit_gets_nothing_and_its_successor
     producer.commits(1)
     stage.syncs()
     assert successor.takes() == ["1"]
+
+
+@pytest.mark.parametrize("count", [2, JOB_STEPS])
+@pytest.mark.parametrize("early", ["before the send", "between send and commit"])
+def test_a_subscription_gets_what_was_sent_to_a_topic_that_was_removed_before_the_commit(
+    count: int, early: str
+) -> None:
+    stage = Stage()
+    peer = subscriber(stage)
+    if early == "before the send":
+        peer.consumes(MESSAGE_ADVISORIES, durable="early").leaves()
+    producer = stage.peer("p")
+    producer.begins(1)
+    texts = [str(number) for number in range(count)]
+    producer.sends(MESSAGE_ADVISORIES, *texts, transaction=1)
+    peer.consumes(MESSAGE_ADVISORIES, durable="late").leaves()
+    stage.peer("r").removes(MESSAGE_ADVISORIES)
+    token = producer.commits(1)
+    stage.settle()
+    assert producer.is_answered(token)
+    assert peer.consumes(MESSAGE_ADVISORIES, durable="late").takes() == texts
+
+
+def test_selectors_of_many_late_subscriptions_cut_a_commit_into_slices() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.begins(1)
+    producer.sends(MESSAGE_ADVISORIES, *[str(number) for number in range(100)], transaction=1)
+    peer = subscriber(stage)
+    for number in range(200):
+        peer.consumes(MESSAGE_ADVISORIES, durable=str(number), selector="JMSPriority = 9")
+    token = producer.commits(1)
+    assert isinstance(producer.state.job, ConnectionJob)
+    stage.settle()
+    assert producer.is_answered(token)

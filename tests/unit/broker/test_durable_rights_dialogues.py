@@ -320,3 +320,18 @@ def test_the_store_keeps_user_and_groups_and_reads_what_has_none() -> None:
 def test_a_user_that_cannot_be_read_is_told_in_one_line(value: bytes) -> None:
     with pytest.raises(StoreError, match="spanwire store check"):
         decode_principal(value)
+
+
+def test_a_wildcard_whose_user_lost_a_right_and_has_it_again_gets_one_copy_of_what_is_committed() -> None:
+    town = Town()
+    town.sends(A_t="the topic exists")
+    listener = town.subscribes("alice")
+    root = town.logs_in("root", None)
+    root.begins(1)
+    root.sends("topic://A.t", "1", transaction=1)
+    for user in ("b", "a"):
+        town.stage.broker.reconfiguration.use_authorizer(
+            AuthorizationMap([_entry("A.>", user, user), _entry(">", "root", "root")])
+        )
+    root.commits(1)
+    assert town.takes(listener) == ["1"]

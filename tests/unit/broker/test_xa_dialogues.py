@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from spanwire.broker.connections.connection_job import ConnectionJob
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION
 from spanwire.broker.connections.xa_branch import BranchRecord, StoredAcks, decode_record, encode_record
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
@@ -179,6 +180,34 @@ def test_a_durable_subscription_that_comes_before_the_end_of_a_branch_gets_its_m
     manager.commits(one_phase=one_phase)
     stage.syncs()
     assert late.takes() == ["1", "2"]
+
+
+def test_a_branch_is_prepared_whose_topic_was_removed_behind_a_late_durable_subscription() -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("x"))
+    manager.begins()
+    manager.sends("topic://T", "1")
+    peer = stage.peer("c", client_id="c")
+    peer.consumes("topic://T", durable="late").leaves()
+    stage.peer("r").removes("topic://T")
+    assert manager.prepares() == XA_OK
+    manager.commits()
+    stage.settle()
+    assert peer.consumes("topic://T", durable="late").takes() == ["1"]
+
+
+def test_selectors_of_many_late_subscriptions_cut_a_prepare_into_slices() -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("x"))
+    manager.begins()
+    manager.sends("topic://T", *[str(number) for number in range(100)])
+    peer = stage.peer("c", client_id="c")
+    for number in range(200):
+        peer.consumes("topic://T", durable=str(number), selector="JMSPriority = 9")
+    assert manager.xa.prepare(manager.peer.state, X, manager.peer.new_token(), stage.now) == LATER
+    assert isinstance(manager.peer.state.job, ConnectionJob)
+    stage.settle()
+    assert manager.xa.prepared() == [X]
 
 
 def test_a_prepared_branch_can_be_rolled_back() -> None:

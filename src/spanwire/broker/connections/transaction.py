@@ -10,6 +10,7 @@ from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import MetadataRecord
 from spanwire.broker.persistence.duplicate_ids import SendIdentity
+from spanwire.broker.policy.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.ports import Principal
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ResourceAllocationError
@@ -54,8 +55,8 @@ class TransactedSend:
 
     ``usage`` counts the message until the transaction ends. ``identity`` is the duplicate id, if the message has one;
     all copies of one send share it. ``staged`` is the number of a prepared message in its `Staging`, 0 for none.
-    ``served`` is the number of durable subscriptions that the destination had had at the send: later ones get copies
-    at the commit.
+    ``served`` is the highest number of a durable subscription that the destination had had at the send: those made
+    later get copies at the commit.
     """
 
     __slots__ = ("destination", "identity", "message", "served", "staged", "usage")
@@ -217,7 +218,7 @@ class Transaction:
             copy.usage.add(copy.message.size)
         self.sends[index:index] = copies
         self._counted += len(copies)
-        return len(copies) + len(self.sends) // MOVED_IN_STEP
+        return len(copies) + topic.load // STEPS_OF_REQUEST + len(self.sends) // MOVED_IN_STEP
 
     def add_ack(self, ack: TransactedAck) -> None:
         """Add acknowledged messages.

@@ -40,7 +40,7 @@ class BrokerDestination(MessageHolder):
         self.route: VirtualRoute | None = None  # forwards messages to other destinations
         self.fans_out = False  # messages are forwarded, or go to durable subscriptions as well
         self.load = 0  # steps of a topic's consumers for each message (`spanwire.broker.policy.fan_out`)
-        self.served = 0  # durable subscriptions so far
+        self.served = 0  # highest number of a durable subscription so far
         self.copy_steps = COPY_STEPS  # steps of one of several copies, without the consumers
         self.cursors = 0  # exactly-once cursors that are open here
         self.evicts = False  # a message may cost slow consumers others, which leave dead letters
@@ -102,8 +102,8 @@ class BrokerDestination(MessageHolder):
         """Handle the expiry of a pending message."""
 
     def durable_queues(self, message: Message, after: int = 0) -> list[BrokerDestination]:
-        """Return the queues of the durable subscriptions that get a copy of ``message``, without the first ``after``
-        subscriptions.
+        """Return the queues of the durable subscriptions that get a copy of ``message``, without those that were made
+        up to number ``after``.
         """
         return []
 

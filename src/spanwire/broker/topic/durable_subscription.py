@@ -90,7 +90,7 @@ class DurableSubscription:
         self.queue: Final[Queue] = queue
         self.principal = principal
         self.is_checked = True
-        self.topics: Final[dict[BrokerDestination, int]] = {}  # topics that feed the subscription, its number there
+        self.topics: Final[dict[BrokerDestination, None]] = {}  # topics that feed the subscription
         self.connection_id = ""
         self.active = False
         self.offline_since = 0.0  # monotonic seconds; valid while not active

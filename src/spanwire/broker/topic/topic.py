@@ -58,8 +58,8 @@ class Topic(BrokerDestination):
     def serve(self, durable: DurableSubscription) -> None:
         """Feed a durable subscription from now on."""
         self.durables.append(durable)
-        self.served += 1
-        durable.topics[self] = self.served
+        self.served = max(self.served, durable.number)
+        durable.topics[self] = None
         self.fans_out = True
         self._note_load(durable.weight)
 
@@ -163,10 +163,10 @@ class Topic(BrokerDestination):
         return not self.subscriptions and not self._context.joins and self.observer is None
 
     def durable_queues(self, message: Message, after: int = 0) -> list[BrokerDestination]:
-        """Return the queues of the durable subscriptions that get a copy of ``message``, without the first ``after``
-        subscriptions.
+        """Return the queues of the durable subscriptions that get a copy of ``message``, without those that were made
+        up to number ``after``.
         """
-        return [durable.queue for durable in self.durables if durable.topics[self] > after and durable.wants(message)]
+        return [durable.queue for durable in self.durables if durable.number > after and durable.wants(message)]
 
     def kept_messages(self) -> list[Message]:
         """Return the retained messages without copying; a plain topic has no such messages."""

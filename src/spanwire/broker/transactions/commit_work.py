@@ -231,7 +231,7 @@ class CommitWork(TransactionWork):
             if send.destination.served > send.served and not transaction.prepared:
                 self.steps += transaction.add_late_copies(self._send)
                 if not self.is_sliced:
-                    return False  # the copies may make it too large for this turn
+                    return False  # copies and selectors may be too much for this turn
                 continue
             if self._staging is not None and not self._is_as_prepared(sends[self._send]):
                 self._staging = None

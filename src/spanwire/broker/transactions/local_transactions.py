@@ -148,7 +148,7 @@ class LocalTransactions(Commits, StagedCommits):
             else:
                 work = StagingWork(self, state, transaction, stager, token)
                 check_staged(transaction)
-            while work.size <= JOB_STEPS:
+            while work.size <= JOB_STEPS and work.steps <= JOB_STEPS:
                 if work.go_on(ALL_STEPS):
                     if stager is not None:
                         self._parked.unpark()  # no message is delivered, and all have left memory

@@ -134,7 +134,7 @@ class PrepareWork(SlicedWork):
             if send.destination.served > send.served:
                 self.steps += self.branch.add_late_copies(self._send)
                 if not self.is_sliced:
-                    return False  # the copies may make it too large for this turn
+                    return False  # copies and selectors may be too much for this turn
                 continue
             self._send += 1
             message = send.message

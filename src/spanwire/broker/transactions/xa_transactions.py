@@ -311,7 +311,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             check_refusal(branch)
             work.is_sliced = branch.size > JOB_STEPS
             while not (work.is_sliced or work.go_on(ALL_STEPS)):
-                work.is_sliced = branch.size > JOB_STEPS
+                work.is_sliced = branch.size > JOB_STEPS or work.steps > JOB_STEPS
         except JmsError as error:
             work.refuse(error)
             self._local_transactions.undo(state, [branch])
