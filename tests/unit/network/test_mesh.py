@@ -173,6 +173,16 @@ def ring_with_a_tail(ring: str = "ABCDE", tail: str = "DF", ttl: int = 3) -> tup
     return network, sites
 
 
+def ring_with_an_announced_consumer() -> tuple[Network, dict[str, Site], LocalDemand]:
+    """A ring with a tail, and what E has for D: one subscription, and one that only announces the other consumer."""
+    network, sites = ring_with_a_tail()
+    for name in "CF":
+        sites[name].client().consumes(T)
+        network.settles()
+    (local,) = [one for one in local_demands(network) if one.client.info.remote_address == "vm://brokerE#ED"]
+    return network, sites, local
+
+
 @pytest.mark.parametrize("order", ["CF", "FC"])
 def test_a_consumer_behind_the_conduit_for_another_one_is_heard_of_where_that_one_has_another_route(order: str) -> None:
     network, sites = ring_with_a_tail()
@@ -243,22 +253,14 @@ def test_a_consumer_is_heard_of_although_the_other_route_to_the_first_one_is_too
 
 
 def test_what_only_announces_is_no_consumer_of_the_topic() -> None:
-    network, sites = ring_with_a_tail()
-    for name in "CF":
-        sites[name].client().consumes(T)
-        network.settles()
-    (local,) = [one for one in local_demands(network) if one.client.info.remote_address == "vm://brokerE#ED"]
+    _, sites, local = ring_with_an_announced_consumer()
     assert len(local.heralds) == 1
     (view,) = [view for view in sites["E"].broker.destination_views() if view.destination == T]
     assert view.consumers == len(local.demand.subscriptions) == 1
 
 
 def test_what_only_announces_is_in_no_list_of_consumers() -> None:
-    network, sites = ring_with_a_tail()
-    for name in "CF":
-        sites[name].client().consumes(T)
-        network.settles()
-    (local,) = [one for one in local_demands(network) if one.client.info.remote_address == "vm://brokerE#ED"]
+    network, sites, local = ring_with_an_announced_consumer()
     (demand,) = local.demand.subscriptions
     overview = sites["E"].broker.assembly.overview
     assert (len(local.heralds), len(local.client.consumers)) == (1, 2)
@@ -268,22 +270,14 @@ def test_what_only_announces_is_in_no_list_of_consumers() -> None:
 
 
 def test_a_connection_of_a_bridge_that_announces_further_consumers_is_healthy() -> None:
-    network, sites = ring_with_a_tail()
-    for name in "CF":
-        sites[name].client().consumes(T)
-        network.settles()
-    (local,) = [one for one in local_demands(network) if one.client.info.remote_address == "vm://brokerE#ED"]
+    network, sites, local = ring_with_an_announced_consumer()
     assert len(local.heralds) == 1
     answer = Explainer(sites["E"].broker, STARTED_MS).connection(local.client, [], network.now)
     assert answer.cause == cause.HEALTHY, answer.sentence
 
 
 def test_what_announces_further_consumers_ends_with_a_subscription_that_an_operator_ends() -> None:
-    network, sites = ring_with_a_tail()
-    for name in "CF":
-        sites[name].client().consumes(T)
-        network.settles()
-    (local,) = [one for one in local_demands(network) if one.client.info.remote_address == "vm://brokerE#ED"]
+    network, sites, local = ring_with_an_announced_consumer()
     (demand,) = local.demand.subscriptions
     sites["E"].broker.assembly.operator_actions.end_consumer(str(demand.info.consumer_id), network.now)
     assert len(local.heralds) == 0
