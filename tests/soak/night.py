@@ -123,6 +123,9 @@ PARTS: Final = (
         "-rs", "tests/faults", "--ignore", "tests/faults/test_kill_cycles.py", injected="all",
     )),
     whole("cursors and sinks", module("soak.exactly_once", "--kills", "100")),
+    Part("scenarios on Classic", 500, 50, lambda first, count: module(
+        "soak.differential", "--first", str(first), "--count", str(count),
+    )),
     whole("take-overs", module("soak.takeovers", "--takeovers", "200")),
     *[fuzzed(target) for target in FUZZED],
     whole("idle connections", module("soak.idle_connections", "--count", "10000")),

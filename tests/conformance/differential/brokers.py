@@ -240,8 +240,10 @@ class ClassicBroker:
 
     name: Final = "Classic"
 
-    def __init__(self, process: BrokerProcess) -> None:
+    def __init__(self, process: BrokerProcess, counters_ms: int = PATIENCE_MS) -> None:
+        """``counters_ms`` is how long counters may take; of a destination that is not there no answer comes."""
         self._process: Final = process
+        self._counters_ms: Final = counters_ms
 
     def uri(self, options: str) -> str:
         """Its address for a Java client."""
@@ -251,7 +253,7 @@ class ClassicBroker:
         """What the statistics plugin says; its question opens no destination of the scenario."""
         name = queue.partition("://")[2]
         stage.ask(do="connect", uri=self.uri(""), **{"as": "counting"})
-        answer = stage.ask(do="counters", connection="counting", name=name, timeout=PATIENCE_MS)
+        answer = stage.ask(do="counters", connection="counting", name=name, timeout=self._counters_ms)
         stage.ask(do="close", on="counting")
         counted: dict[str, Any] = answer["result"]
         return {name: int(value) for name, value in counted.items()}

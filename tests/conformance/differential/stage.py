@@ -469,6 +469,11 @@ class Listener(_Kept):
         if silence:
             self._next(SILENCE_MS)
 
+    def sees_rest(self, timeout_ms: int) -> None:
+        """All further deliveries, until none comes for so long."""
+        while (answer := self.stage.ask(do="heard", on=self.name, timeout=timeout_ms)).get("result") is not None:
+            self.stage.writes(f"{self.name} sees", _unusual(answer["result"]))
+
     def _next(self, timeout_ms: int) -> None:
         answer = self.stage.ask(do="heard", on=self.name, timeout=timeout_ms)
         self.stage.writes(f"{self.name} sees", _unusual(answer.get("result")))
