@@ -185,6 +185,17 @@ def test_a_message_that_was_acknowledged_before_its_send_failed_is_lost() -> Non
     assert bridge.named() == [("taken", ""), ("lost", "too large")]
 
 
+def test_a_failure_after_a_refused_message_does_not_concern_what_the_target_has_stored_before() -> None:
+    bridge = Watched(Quality.AT_MOST_ONCE)
+    bridge.receives()
+    bridge.steps.on_event(Acknowledge(), Acknowledged(), Link())
+    bridge.steps.on_event(Send(bridge.messages), Refused(1, "too large", is_prefix_stored=True), Link())
+    bridge.steps.on_event(Send([]), Failed("broken"), Link())
+    assert bridge.named() == [("taken", ""), ("bridged", "by bridge orders, its id there is unknown")]
+    bridge.followed.name(["ID:1"])
+    assert [(step, cause) for _, step, _, cause in bridge.reported()] == [("taken", ""), ("lost", "too large")]
+
+
 def test_a_route_names_the_parts_of_a_message_and_says_what_it_did_not_send() -> None:
     bridge = Watched(route=ROUTE)
     bridge.receives()

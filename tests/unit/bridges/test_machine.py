@@ -386,6 +386,16 @@ def test_at_most_once_sends_the_rest_of_a_batch_without_its_refused_message() ->
     assert (counters.forwarded, counters.perhaps_lost, counters.dead_letters) == (2, 1, 0)
 
 
+def test_at_most_once_does_not_send_again_what_the_target_has_stored_before_a_refused_message() -> None:
+    bridge = BridgeDialogue(definition(Quality.AT_MOST_ONCE))
+    first, second, third = text_messages(3)
+    bridge.hears(Start(), Connected(), Received([first, second, third]), Acknowledged())
+    assert bridge.hears(Refused(1, "too large", is_prefix_stored=True)) == [Send([third])]
+    bridge.hears(Sent())
+    counters = bridge.machine.counters
+    assert (counters.forwarded, counters.perhaps_lost, counters.batches) == (2, 1, 1)
+
+
 def test_a_message_that_a_step_cannot_change_becomes_a_dead_letter() -> None:
     bridge = BridgeDialogue(definition(steps=(AppendMessageId(),)))
     message = BridgeMessage("ID:7", TEXT, BrokenContent(), 100)

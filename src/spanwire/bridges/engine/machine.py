@@ -365,7 +365,7 @@ class BridgeMachine:
 
     def _on_refused(self, event: Refused, now: Time) -> list[Action]:
         if self._work is None:
-            return self._refuse(event.index, event.reason, now)
+            return self._refuse(event.index, event.reason, now, event.is_prefix_stored)
         try:
             if self._work.refused(event.index, event.reason, event.is_prefix_stored):
                 return self._next_step(now)
@@ -375,18 +375,20 @@ class BridgeMachine:
             return self._fail(Failed(event.reason), now)
         return self._refuse(0, event.reason, now)
 
-    def _refuse(self, index: int, reason: str, now: Time) -> list[Action]:
+    def _refuse(self, index: int, reason: str, now: Time, is_prefix_stored: bool = False) -> list[Action]:
         """Take out a message that can never be sent, so that it does not stop the bridge.
 
-        An acknowledged message is lost. Otherwise a message that is alone becomes a dead letter, and a batch returns
-        to the source, to be sent one message at a time.
+        An acknowledged message is lost, and the messages that the target has not stored are sent. Otherwise a message
+        that is alone becomes a dead letter, and a batch returns to the source, to be sent one message at a time.
         """
         batch = self._batch
         self.last_error = f"message {batch[index].message_id}: {reason}"[:MAX_ERROR]
         if BatchStep.ACKNOWLEDGE in self._steps[: self._step]:
             logger.warning("bridge %s: %s; the message is lost", self.name, self.last_error)
             self.counters.perhaps_lost += 1
-            del batch[index]
+            stored = index if is_prefix_stored else 0
+            self.counters.forwarded += stored
+            del batch[index], batch[:stored]
             return [Send(batch)] if batch else self._on_batch_over(now)
         if len(batch) > 1:
             return self._take_singly()

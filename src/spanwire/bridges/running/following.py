@@ -148,10 +148,7 @@ class MessageSteps:
         elif isinstance(event, Sent) and isinstance(action, Send):
             self._on_sent(action, link, event.is_stored)
         elif isinstance(event, Refused) and isinstance(action, Send):
-            message_id = self._known(action.messages[event.index])[0]
-            step = LOST if self._is_acknowledged else REFUSED
-            self._followed.note(message_id, step, self._targets[action.target], event.reason)
-            self._uncommitted = []
+            self._on_refused(action, event)
         else:
             self._on_other_event(action, event)
 
@@ -197,12 +194,29 @@ class MessageSteps:
                 self._followed.note(message_id, NOT_SENT, self._label, cause)
         self._end_batch()
 
+    def _on_refused(self, action: Send, event: Refused) -> None:
+        self._uncommitted = []
+        location = self._targets[action.target]
+        if event.is_prefix_stored:
+            self._note_sent(action.messages[: event.index], location, [], is_stored=True)
+        message_id = self._known(action.messages[event.index])[0]
+        if not self._is_acknowledged:
+            self._followed.note(message_id, REFUSED, location, event.reason)
+            return
+        self._followed.note(message_id, LOST, location, event.reason)
+        for message in action.messages[0 if event.is_prefix_stored else event.index : event.index + 1]:
+            self._batch.pop(self._known(message)[0], None)  # a failure of the rest does not concern it
+
     def _on_sent(self, action: Send, link: object, is_stored: bool) -> None:
         ids: list[str] = []
         if isinstance(link, NamingLink):
             ids = link.sent_ids(action.target, len(action.messages))
-        location = self._targets[action.target]
-        for index, message in enumerate(action.messages):
+        self._note_sent(action.messages, self._targets[action.target], ids, is_stored)
+        if self._acknowledges_first:
+            self._end_batch()
+
+    def _note_sent(self, messages: list[BridgeMessage], location: str, ids: list[str], is_stored: bool) -> None:
+        for index, message in enumerate(messages):
             message_id, part = self._known(message)
             if message_id in self._batch:
                 self._batch[message_id] = True
@@ -213,8 +227,6 @@ class MessageSteps:
                 self._uncommitted.append((message_id, location, cause, there))
             else:
                 self._followed.note(message_id, BRIDGED, location, cause, there)
-        if self._acknowledges_first:
-            self._end_batch()
 
     def _on_failed(self, action: Action, event: Failed) -> None:
         step, cause = FAILED, event.reason
