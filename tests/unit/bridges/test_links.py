@@ -363,3 +363,18 @@ def test_both_connections_close_after_an_error_that_is_no_error_of_the_bridge() 
         assert await completing.close() == "ValueError: odd"
 
     asyncio.run(scenario())
+
+
+def test_both_connections_close_after_a_library_has_given_up_the_last_batch() -> None:
+    class GivenUp(EagerEnds):
+        async def _committed(self) -> None:
+            raise asyncio.CancelledError
+
+    async def scenario() -> None:
+        ends = GivenUp()
+        link = await handed_over(ends)
+        with pytest.raises(asyncio.CancelledError):
+            await link.close()
+        assert ends.done.count("close") == 2
+
+    asyncio.run(scenario())

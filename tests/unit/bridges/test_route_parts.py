@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import sqlite3
+import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Final
@@ -29,6 +31,7 @@ from spanwire.bridges.model.route_definition import Definition, FileSource, File
 from spanwire.bridges.model.route_diagram import route_diagram
 from spanwire.bridges.ports import PartlySentError
 from spanwire.bridges.running.process import Opener, link_opener
+from spanwire.bridges.running.route_link import RouteLink
 from spanwire.bridges.running.route_store import RouteStore, refuse_left_state
 from spanwire.bridges.running.stored_message import decode_message, encode_message
 from spanwire.model.destination import QUEUE, Destination
@@ -99,6 +102,56 @@ def test_the_state_of_a_route_is_there_again(tmp_path: Path) -> None:
         await again.close()
         assert {at: len(group.messages) for at, group in state.groups.items()} == {(1, "x"): 2}
         assert (list(state.keys), list(state.recent)) == ([(2, "k")], ["ID:0", "ID:1"])
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_opening_of_a_state_ends_with_the_database_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    async def scenario() -> None:
+        store = RouteStore(tmp_path, "r", STEP_NAMES)
+        opened = store._open
+
+        def slow_open() -> None:
+            begun.set()
+            goes_on.wait()
+            opened()
+
+        monkeypatch.setattr(store, "_open", slow_open)
+        opening = asyncio.create_task(store.open())
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        opening.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        has_waited = not opening.done()
+        goes_on.set()
+        await asyncio.gather(opening, return_exceptions=True)
+        assert has_waited and opening.cancelled()
+        again = RouteStore(tmp_path, "r", STEP_NAMES)
+        await again.open()
+        await again.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_source_that_fails_to_close_leaves_no_state_open(tmp_path: Path) -> None:
+    class BrokenSource(OpenTimerSource):
+        async def close(self) -> None:
+            raise ValueError("odd")
+
+    async def scenario() -> None:
+        store = RouteStore(tmp_path, "r", STEP_NAMES)
+        await store.open()
+        link = RouteLink(BrokenSource(TimerSource("t", 20, 0, 2), TickCount()), [], store)
+        with pytest.raises(ValueError, match="odd"):
+            await link.close()
+        again = RouteStore(tmp_path, "r", STEP_NAMES)
+        await again.open()
+        await again.close()
 
     asyncio.run(scenario())
 
@@ -223,6 +276,33 @@ def test_a_link_or_pipe_in_the_place_of_a_listed_file_is_left_out(
     assert asyncio.run(source.receive(10, 1000, 0.0)) == []
 
 
+def test_a_cancelled_receive_takes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("a")
+    begun, goes_on = threading.Event(), threading.Event()
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # one call after the other
+        source = file_source(tmp_path)
+        names = source._names
+
+        def slow_names() -> list[str]:
+            begun.set()
+            goes_on.wait()
+            return names()
+
+        monkeypatch.setattr(source, "_names", slow_names)
+        receiving = asyncio.create_task(source.receive(10, 1000, 0.0))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        receiving.cancel()
+        await asyncio.gather(receiving, return_exceptions=True)
+        goes_on.set()
+        await source.acknowledge()  # of the messages before
+        assert len(await source.receive(10, 1000, 0.0)) == 1
+
+    asyncio.run(scenario())
+
+
 def test_a_file_that_is_too_large_is_moved_to_the_failed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spanwire.bridges.endpoints.file_source.MAX_FILE_BYTES", 3)
     (tmp_path / "large").write_text("1234")
@@ -302,6 +382,17 @@ def test_a_message_without_an_id_needs_a_file_name(tmp_path: Path) -> None:
     target = OpenFileTarget(FileTarget(str(tmp_path), "", "Override"))
     with pytest.raises(PartlySentError, match="has no id, so fileName must name its file"):
         asyncio.run(target.send([BridgeMessage("", TEXT, Content("a"), 1)]))
+
+
+def test_files_before_a_refused_message_are_there_after_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode)))
+    target = OpenFileTarget(FileTarget(str(tmp_path), "", "Override"))
+    with pytest.raises(PartlySentError):
+        asyncio.run(target.send([text_message(1), BridgeMessage("", TEXT, Content("a"), 1)]))
+    assert synced == [False, True]  # the file, and the directory with its name
 
 
 @pytest.mark.parametrize("name", ["../up", "/etc/x", ".hidden", "a\nb", "", "x" * 300])

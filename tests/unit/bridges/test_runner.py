@@ -31,6 +31,7 @@ class FakeLink:
         self.refusal = ""
         self.defect: BaseException | None = None
         self.poisonous: tuple[str, ...] = ()
+        self.close_waits_for: asyncio.Event | None = None
 
     async def receive(self, max_messages: int, max_bytes: int, wait_s: float) -> list[BridgeMessage]:
         if self._script:
@@ -67,6 +68,9 @@ class FakeLink:
             raise JmsError("the target is lost")
 
     async def close(self) -> None:
+        if self.close_waits_for is not None:
+            self._calls.append("closing")
+            await self.close_waits_for.wait()
         self._calls.append("close")
 
 
@@ -283,6 +287,24 @@ def test_a_cancelled_runner_closes_its_link() -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert task.cancelled() and stage.calls == ["open", "idle", "close"]
+
+    asyncio.run(scenario())
+
+
+def test_a_runner_that_is_cancelled_while_it_closes_its_link_closes_all_of_it() -> None:
+    async def scenario() -> None:
+        stage = Stage(definition(), [])
+        stage.link.close_waits_for = goes_on = asyncio.Event()
+        task = asyncio.create_task(stage.runner.run())
+        await stage.until_idle()
+        stage.runner.stop()
+        while stage.calls[-1] != "closing":
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        goes_on.set()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled() and stage.calls == ["open", "idle", "closing", "close"]
 
     asyncio.run(scenario())
 

@@ -43,7 +43,8 @@ class OpenFileSource:
         loop = asyncio.get_running_loop()
         end = loop.time() + wait_s
         while True:
-            messages = await asyncio.to_thread(self._read, max_messages, max_bytes)
+            messages, paths = await asyncio.to_thread(self._read, max_messages, max_bytes)
+            self._received += paths  # here, because a cancelled call takes no file and its thread reads on
             left = end - loop.time()
             if messages or left <= 0:
                 return messages
@@ -73,8 +74,9 @@ class OpenFileSource:
         except OSError as error:
             raise JmsError(f"{error.filename}: {error.strerror}") from None
 
-    def _read(self, max_messages: int, max_bytes: int) -> list[BridgeMessage]:
+    def _read(self, max_messages: int, max_bytes: int) -> tuple[list[BridgeMessage], list[Path]]:
         messages: list[BridgeMessage] = []
+        paths: list[Path] = []
         size = 0
         try:
             for name in self._names():
@@ -85,13 +87,13 @@ class OpenFileSource:
                 if message is None:
                     continue
                 messages.append(message)
-                self._received.append(path)
+                paths.append(path)
                 size += message.size
                 if len(messages) >= max_messages or size >= max_bytes:
                     break
         except OSError as error:
             raise JmsError(f"{error.filename}: {error.strerror}") from None
-        return messages
+        return messages, paths
 
     def _names(self) -> list[str]:
         with os.scandir(self._directory) as entries:

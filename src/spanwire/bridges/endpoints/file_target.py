@@ -64,12 +64,16 @@ class OpenFileTarget:
 
     def _write_all(self, messages: list[BridgeMessage]) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
+        refusal: PartlySentError | None = None
         for index, message in enumerate(messages):
             try:
                 self._write(self._path(message), _octets(message))
             except MessageFormatError as error:
-                raise PartlySentError(index, str(error)) from None
-        _sync(self._directory)
+                refusal = PartlySentError(index, str(error))
+                break
+        _sync(self._directory)  # for the files before a refused message, too
+        if refusal is not None:
+            raise refusal
 
     def _path(self, message: BridgeMessage) -> Path:
         """Return the path of a message. A name from a header leads to no other directory."""
