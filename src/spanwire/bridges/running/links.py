@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
@@ -151,11 +152,10 @@ class PairLink:
 
     async def close(self) -> None:
         """Complete the batch before, and close the source first, so that the messages return to the broker soon."""
-        try:
+        async with contextlib.AsyncExitStack() as closing:  # what fails to close leaves nothing else open
+            closing.push_async_callback(self._target.close)
+            closing.push_async_callback(self._source.close)
             self.incomplete = await self._completing.close()
-            await self._source.close()
-        finally:
-            await self._target.close()
 
 
 class TransactionLink:

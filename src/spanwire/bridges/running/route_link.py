@@ -114,11 +114,12 @@ class RouteLink:
 
     async def close(self) -> None:
         """Close the source first, so that the messages return to the broker soon."""
-        await self._source.close()
-        for target in self._targets:
-            await target.close()
-        if self._store is not None:
-            await self._store.close()
+        async with contextlib.AsyncExitStack() as closing:  # what fails to close leaves nothing else open
+            if self._store is not None:
+                closing.push_async_callback(self._store.close)
+            for target in reversed(self._targets):
+                closing.push_async_callback(target.close)
+            closing.push_async_callback(self._source.close)
 
 
 async def open_route(

@@ -73,7 +73,11 @@ class RouteStore:
         Raises:
             StoreError: also if messages were gathered by a step that the route does not have any more.
         """
-        await self._call(self._open)
+        try:
+            await self._call(self._open)
+        except BaseException:
+            await self.close()  # a cancelled call has opened the database nevertheless
+            raise
 
     async def load(self) -> RouteState:
         """Return the stored state. Raises `StoreError`."""
@@ -90,8 +94,12 @@ class RouteStore:
             await asyncio.shield(asyncio.to_thread(database.close))
 
     async def _call(self, work: Callable[[], Answer]) -> Answer:
+        call = asyncio.ensure_future(asyncio.to_thread(work))
         try:
-            return await asyncio.shield(asyncio.to_thread(work))  # a cancelled call ends before the database is closed
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            await asyncio.wait((call,))  # the database must not be closed, or opened again, under a working thread
+            raise
         except sqlite3.OperationalError as error:
             reason = "another process runs this route" if "locked" in str(error) else escaped(str(error))
             raise StoreError(f"{self.path}: {reason}") from None

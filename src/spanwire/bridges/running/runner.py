@@ -266,15 +266,26 @@ class BridgeRunner:
         return Committed()
 
     async def _close(self) -> str:
-        """Close the link. Returns why the link could not complete the batch that was handed over, if so."""
+        """Close the link. Returns why the link could not complete the batch that was handed over, if so.
+
+        A cancelled call closes the whole link, too: an open source would keep its messages from all other consumers.
+        """
         link, self._link = self._link, None
         if link is None:
             return ""
+        closing = asyncio.create_task(self._close_all(link))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await asyncio.wait((closing,))
+            raise
+        return link.incomplete if isinstance(link, PairLink) else ""
+
+    async def _close_all(self, link: Link) -> None:
         try:
             await link.close()
         except Exception as error:  # noqa: BLE001 - of a library, or a defect; the link is not used again
             self._reported(error, "close")
-        return link.incomplete if isinstance(link, PairLink) else ""
 
 
 async def _send(link: Link, action: Send) -> Event:

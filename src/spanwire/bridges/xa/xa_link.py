@@ -243,18 +243,20 @@ class XaLink:
 
     async def close(self) -> None:
         """Roll back a transaction without a decision as far as possible, and close the connections."""
-        await self._completing.close()  # the recovery finishes what is not committed
-        if self._may_undo:
-            with contextlib.suppress(SpanwireError, TimeoutError):
-                async with asyncio.timeout(UNDO_S):
-                    await asyncio.gather(
-                        *(self._branches_at(side).roll_back(self._branch(side)) for side in self._prepared),
-                        return_exceptions=True,
-                    )
-        try:
-            await self._source.close()
-        finally:
-            await self._target.close()
+        async with contextlib.AsyncExitStack() as closing:  # what fails to close leaves nothing else open
+            closing.push_async_callback(self._target.close)
+            closing.push_async_callback(self._source.close)
+            await self._completing.close()  # the recovery finishes what is not committed
+            if self._may_undo:
+                await self._undo()
+
+    async def _undo(self) -> None:
+        with contextlib.suppress(SpanwireError, TimeoutError):
+            async with asyncio.timeout(UNDO_S):
+                await asyncio.gather(
+                    *(self._branches_at(side).roll_back(self._branch(side)) for side in self._prepared),
+                    return_exceptions=True,
+                )
 
     def _branches_at(self, side: Side) -> XaBranches:
         return self._source if side is Side.SOURCE else self._target
