@@ -250,8 +250,7 @@ class BridgeMachine:
         self.counters.aborted += len(self._batch)
         self._batch = []
         self._batch_bytes = 0
-        self._recovers_at = None
-        self._connected_at = None
+        self._recovers_at = self._connected_at = None
         self.phase = Phase.DISCONNECTING
         return [Disconnect()]
 
@@ -453,10 +452,9 @@ class BridgeMachine:
         return self._receive(now) if self._goal is BridgeState.RUNNING else self._disconnect()
 
     def _fail(self, event: Failed, now: Time) -> list[Action]:
-        counters = self.counters
-        counters.failures += 1
+        self.counters.failures += 1
         if self._may_have_lost(event):
-            counters.perhaps_lost += len(self._batch)
+            self.counters.perhaps_lost += len(self._batch)
         self.last_error = event.reason[:MAX_ERROR]
         self._retries.fail(now.monotonic, self._connected_at)
         self.is_hopeless = self._retries.is_hopeless = event.is_permanent
