@@ -140,6 +140,7 @@ def test_an_undo_counts_what_was_consumed_and_what_is_at_consumers() -> None:
     stage.settle()
     undo = undoes(stage, "M1")
     assert (undo.processed, undo.gone, undo.in_use) == (2, 2, 1)
+    assert stage.broker.moves.undoable(stage.broker.moves.find("M1")) == 1
     consumer.leaves()
     again = undoes(stage, "M1")
     assert (again.processed, again.gone, again.in_use) == (1, 2, 0)

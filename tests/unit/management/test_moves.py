@@ -87,6 +87,7 @@ def test_an_undo_is_a_task_that_names_the_other() -> None:
     office.stage.settle()
     assert (office.row("M1")["undone_by"], office.row("M2")["undoes"]) == ("M2", "M1")
     assert office.row("M2")["result"] == [{"task": "M1", "returned": 4, "gone": 0, "in_use": 0}]
+    assert office.row("M1")["undoable"] == 0
     assert office.stage.view("queue://A").pending == 4
 
 

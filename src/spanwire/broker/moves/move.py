@@ -87,7 +87,7 @@ class Move(SliceJournal):
 
     @property
     def undoable(self) -> int:
-        """The number of moved messages for an undo to look for."""
+        """The number of moved messages for the first undo to look for."""
         return 0 if self.order.verb == UNDO or self.reaches_topic else self.runs.count
 
     def seconds_left(self, monotonic: float) -> int:

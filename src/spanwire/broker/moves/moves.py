@@ -229,6 +229,20 @@ class Moves:
             raise IllegalStateError(f"there is no task {move_id[:40]}")
         return move
 
+    def undoable(self, move: Move) -> int:
+        """Return the number of messages for a further undo of ``move`` to look for.
+
+        After a complete undo these are the messages that were at consumers.
+        """
+        latest = self._moves.get(move.undone_by)
+        if latest is not None and latest.state == DONE:
+            return latest.in_use
+        return max(0, move.undoable - self._brought_back(move))
+
+    def _brought_back(self, undone: Move) -> int:
+        """Return the number of messages that all undos of a move have brought back."""
+        return sum([other.processed for other in self._moves.values() if other.order.undoes == undone.number])
+
     # The work
 
     def walk(self, move: Move, selector: Selector | None, run: MoveRun) -> bool:
@@ -295,10 +309,7 @@ class Moves:
         if undone is not None:
             move.in_use = self._in_use(undone)
             if move.state == DONE:
-                brought_back = sum(
-                    [other.processed for other in self._moves.values() if other.order.undoes == undone.number]
-                )
-                move.gone = max(0, undone.runs.count - brought_back - move.in_use)
+                move.gone = max(0, undone.runs.count - self._brought_back(undone) - move.in_use)
         self._keep_state(move)
         audit.info(
             "task %s%s: %s %s, %d messages",

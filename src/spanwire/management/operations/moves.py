@@ -157,7 +157,7 @@ class MoveTasks:
             "total": move.total if move.is_running else None,
             "seconds_left": seconds if seconds >= 0 else None,
             "rate": order.rate or None,
-            "undoable": move.undoable,
+            "undoable": self._moves.undoable(move),
             "undoes": f"M{order.undoes}" if order.undoes else None,
             "undone_by": f"M{move.undone_by}" if move.undone_by else None,
             "started_ms": move.started_ms,
