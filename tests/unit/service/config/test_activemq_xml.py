@@ -356,6 +356,25 @@ def test_a_placeholder_without_a_value_says_how_to_give_one() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("inside", "attributes"),
+    [
+        ('<transportConnectors><transportConnector uri="tcp://a:${gone}"/></transportConnectors>', ""),
+        ("", 'maxSchedulerRepeatAllowed="${gone}"'),
+        ("", 'persistent=" ${gone} "'),
+        ("", 'persistent="#{gone}"'),
+        ("", f'maxSchedulerRepeatAllowed="${{gone.{"x" * 60}}}"'),
+    ],
+)
+def test_a_value_that_is_not_known_is_told_once(inside: str, attributes: str) -> None:
+    (line,) = obstacles(inside, attributes)
+    assert "has no value" in line or "is not evaluated" in line
+
+
+def test_two_settings_with_one_unknown_placeholder_are_told_each() -> None:
+    assert len(obstacles("", 'brokerName="${gone}" persistent="${gone}"')) == 2
+
+
 def test_placeholders_that_name_each_other_come_to_an_end() -> None:
     with pytest.raises(ConfigurationError, match="have no end"):
         read('<broker dataDirectory="${a}"/>', given={"a": "${b}${b}", "b": "${a}${a}"})

@@ -53,6 +53,25 @@ def web(directory: Path, jetty: str = JETTY, **names: str) -> WebConfiguration:
     return configuration.web
 
 
+@pytest.mark.parametrize(
+    ("resource", "advice"),
+    [
+        ("jety.xml", "there is no such file in {0}; did you mean jetty.xml?"),
+        ("${activemq.conf}/jety.xml", "there is no such file in {0}; did you mean jetty.xml?"),
+        ("credentials.xml", "there is no such file in {0}; correct its name, or remove the line"),
+        ("users.xml", "only web servers and routes are read from another file; copy its beans here"),
+        ("http://192.0.2.1/jetty.xml", "only web servers and routes are read from another file; copy its beans here"),
+    ],
+)
+def test_an_import_that_is_not_read_says_whether_its_file_is_missing(
+    tmp_path: Path, resource: str, advice: str
+) -> None:
+    (tmp_path / "users.xml").write_text("<beans/>")
+    with pytest.raises(ConfigurationError) as raised:
+        read(tmp_path, resource=resource)
+    assert f"<import> of {resource!r} is not read: {advice.format(tmp_path)}" in str(raised.value)
+
+
 def test_the_address_and_the_users_of_an_imported_file_count(tmp_path: Path) -> None:
     found = web(tmp_path)
     assert (found.host, found.port) == ("127.0.0.1", 8162)

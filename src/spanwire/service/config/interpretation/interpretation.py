@@ -425,11 +425,10 @@ def replace_placeholders(element: Element, variables: Variables, findings: Findi
         for name, setting in current.attributes.items():
             word = f"{name} of <{current.name}>"
             if "#{" in setting.value:
-                findings.error(
-                    setting.line, f"{word} holds an expression #{{…}}, which is not evaluated; write its value"
-                )
+                text = f"{word} holds an expression #{{…}}, which is not evaluated; write its value"
+                findings.unresolved(setting.line, text, setting.value)
                 continue
             try:
                 setting.value = variables.replace(setting.value)
             except ConfigurationError as error:
-                findings.error(setting.line, f"{word}: {error}")
+                findings.unresolved(setting.line, f"{word}: {error}", setting.value)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from spanwire import registry
 from spanwire.documents.element import Element
+from spanwire.documents.spelling import closest
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.readers.bridge_beans import BridgeBeans
-from spanwire.service.config.readers.camel_beans import CamelBeans
+from spanwire.service.config.readers.camel_beans import LOCATION, CamelBeans
 from spanwire.service.config.readers.properties import Variables, read_properties
 from spanwire.service.config.readers.web_server import WebServer
 from spanwire.service.config.tables.schema_elements import OBJECTS, PROGRAMS
@@ -79,6 +80,7 @@ LOG_QUERIES: Final = frozenset(
 NO_LOG_QUERY: Final = "the broker logs to standard error"
 JMS_BRIDGE: Final = re.compile(r"(?:[\w$]+\.)+JMSBridgeImpl")
 JETTY_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?jetty[\w.\-]*\.xml", re.ASCII)
+IMPORTS: Final = ("jetty.xml", "camel.xml")  # usual names of the files that are read
 CAMEL_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?camel[\w.\-]*\.xml", re.ASCII)
 FABRIC_PROPERTIES: Final = "io.fabric8.mq.fabric.ConfigurationProperties"
 HARMLESS_BEANS: Final = frozenset(
@@ -202,7 +204,8 @@ class SpringDocument:
     def _import(self, element: Element) -> None:
         """Read the web server of an imported ``jetty.xml``, or routes; report another file as unused.
 
-        The likely contents of the file decide whether the broker can do without it.
+        The likely contents of the file decide whether the broker can do without it. A missing file is an obstacle, too:
+        its name may be mistyped.
         """
         resource = element.value("resource") or ""
         word = f"<import> of {resource[:MAX_WORD]!r}"
@@ -213,8 +216,15 @@ class SpringDocument:
         elif CAMEL_FILE.fullmatch(resource):
             self._findings.refuse_or_skip(element.line, f"{word} has no effect: there is no such file with routes")
         else:
-            advice = "copy its contents here, because it may guard access"
-            self._findings.error(element.line, f"{word} is not read: {advice}")
+            self._findings.error(element.line, f"{word} is not read: {self._why_not_read(resource)}")
+
+    def _why_not_read(self, resource: str) -> str:
+        path = self._base / LOCATION.sub("", self._variables.replace(resource))
+        if path.exists() or "://" in resource:
+            return "only web servers and routes are read from another file; copy its beans here, they may guard access"
+        near = closest(path.name, IMPORTS)
+        advice = "correct its name, or remove the line" if near is None else f"did you mean {near}?"
+        return f"there is no such file in {path.parent}; {advice}"
 
     def _bean(self, bean: Element) -> None:
         class_name = bean.value("class") or ""

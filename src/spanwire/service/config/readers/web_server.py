@@ -83,7 +83,8 @@ class WebServer:
             return
         path = self._base / re.sub(r"^(classpath:|file:(//(?=/))?)", "", name)
         if not path.is_file():
-            self._findings.warn(line, f"<import> of {resource[:80]!r} has no effect: there is no such file; {OWN}")
+            where = f"there is no such file in {path.parent}"
+            self._findings.warn(line, f"<import> of {resource[:80]!r} has no effect: {where}; {OWN}")
             return
         try:
             root = read_xml(read_text_file(path), str(path))

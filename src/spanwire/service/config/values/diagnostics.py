@@ -24,6 +24,7 @@ SKIP: Final = "--skip-unsupported"
 PLANNED: Final = frozenset({"AMQP", "MQTT", "copies of the store on another broker", "stores in a database"})
 MAX_CLASS: Final = 120  # characters of a Java class name in an error
 MAX_WORD: Final = 60  # characters of a word from the file in an error
+SHOWN: Final = 40  # characters of a wrong value in an error
 
 
 class RefusedConfigurationError(ConfigurationError):
@@ -51,6 +52,7 @@ class Findings:
         self._skipped: Final[list[tuple[int, str]]] = []
         self._skip_unsupported: Final = skip_unsupported
         self._obstacles: Final[list[tuple[int, str]]] = []
+        self._unresolved: Final[set[str]] = set()  # values of settings, as later errors show them
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -63,7 +65,16 @@ class Findings:
         return _in_order(self._skipped)
 
     def error(self, line: int, text: str) -> None:
-        """Add an obstacle."""
+        """Add an obstacle, unless it is about a value reported as unresolved."""
+        if not any(value in text for value in self._unresolved):
+            self._add(line, text)
+
+    def unresolved(self, line: int, text: str, value: str) -> None:
+        """Add the obstacle that ``value`` has a placeholder without a value; later errors that show it say no more."""
+        self._add(line, text)
+        self._unresolved.add(value.strip()[:SHOWN])
+
+    def _add(self, line: int, text: str) -> None:
         self._obstacles.append((line, f"{self.source}:{line}: {text}"))
 
     def add_obstacle(self, text: str) -> None:

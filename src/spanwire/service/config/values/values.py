@@ -13,14 +13,13 @@ from spanwire.model.destination import QUEUE, TOPIC, Destination, check_name, pa
 from spanwire.model.errors import InvalidDestinationError
 from spanwire.model.secret import Secret
 from spanwire.service.config.values.decryption import Decryption
-from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.config.values.diagnostics import SHOWN, Findings
 
 MAX_LONG: Final = 2**63 - 1  # a Java long
 MAX_DIGITS: Final = 19  # digits of a Java long
 SIZE: Final = re.compile(r"([0-9]{1,19})\s*(b|k|kb|m|mb|g|gb)?", re.IGNORECASE | re.ASCII)
 UNITS: Final = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 NUMBER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
-SHOWN: Final = 40  # characters of a wrong value in an error
 
 
 class Settings:
