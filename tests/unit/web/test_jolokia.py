@@ -780,3 +780,21 @@ def test_names_are_quoted_as_activemq_does() -> None:
 def test_a_path_has_escapes() -> None:
     assert split_path("read/a!/b!!c/d") == ["read", "a/b!c", "d"]
     assert split_path("") == [""]
+
+
+def test_a_list_runs_each_operation_once_when_the_login_ends_in_the_middle() -> None:
+    class Restarted(FakeBrokerLink):
+        """A broker that starts again after the first purge."""
+
+        async def ask(self, command: str, **arguments: object) -> object:
+            answer = await super().ask(command, **arguments)
+            if command == "purge" and self.count("purge") == 1:
+                self.forget_handles()
+            return answer
+
+    link = Restarted()
+    purge = {"type": "exec", "mbean": QUEUE, "operation": "purge"}
+    browse = {"type": "exec", "mbean": QUEUE, "operation": "browse()"}
+    answer = client_of(link).post("/api/jolokia", json=[purge, browse, browse], auth=ANNA)
+    assert [one["status"] for one in answer.json()] == [200, 200, 200]
+    assert (link.count("purge"), link.count("login")) == (1, 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -63,7 +64,7 @@ async def by_body(call: Call) -> Response:
     if isinstance(content, list):
         if len(content) > MAX_REQUESTS:
             raise ProblemError(HTTPStatus.BAD_REQUEST, f"a list has at most {MAX_REQUESTS} requests")
-        return JSONResponse([await _answered(call, request) for request in content])
+        return JSONResponse(await _answered_in_turn(call, content))
     return JSONResponse(await _answered(call, content))
 
 
@@ -94,8 +95,25 @@ def request_of(words: list[str]) -> Node:
     return request
 
 
+async def _answered_in_turn(call: Call, requests: list[object]) -> list[Node]:
+    """Return the answers to a list of requests.
+
+    If the login ends in the middle, the list goes on with a new one: from the beginning, operations would run twice.
+    """
+    answers: list[Node] = []
+    for request in requests:
+        try:
+            answers.append(await _answered(call, request))
+        except ControlError:
+            if not answers:
+                raise  # nothing has run, and the endpoint tries again
+            call = replace(call, caller=await call.renew(True))
+            answers.append(await _answered(call, request))
+    return answers
+
+
 async def _answered(call: Call, request: object) -> Node:
-    """Return the answer to one request; errors are part of the answer."""
+    """Return the answer to one request; errors are part of the answer, but for a login that the broker refuses."""
     shown = request if isinstance(request, dict) else {}
     answer: Node = {"request": shown, "timestamp": int(time.time())}
     try:

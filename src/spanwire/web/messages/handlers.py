@@ -20,6 +20,7 @@ from spanwire.web.arguments import JSON_TYPE, read_arguments, read_object
 from spanwire.web.calls import Call
 from spanwire.web.messages.message_json import message_json, read_message
 from spanwire.web.problems import ProblemError
+from spanwire.web.rest.leases import FullLeasesError
 from spanwire.web.rest.logins import Login
 from spanwire.web.rest.reads import Reader
 from spanwire.web.rest.requests import MAX_WAIT_MS, BadRequestError, Parameters, destination_of
@@ -100,16 +101,20 @@ async def _received(request: Request, login: Login) -> Response:
     login.leases.check()
     selector = arguments.get("selector")
     reader = await login.reader(queue, selector if isinstance(selector, str) and selector else None)
-    messages: list[Message] = []
+    lease_ms = _lease_ms(arguments)
+    lease: str | None = None
     try:
         messages = await _read(request, reader, arguments)
-    finally:
         if not messages:
+            return answer({"lease": None, MESSAGES: []})
+        try:
+            lease = login.leases.begin(reader, messages, lease_ms / 1000)
+        except FullLeasesError:
+            await reader.put_back()
+            raise
+    finally:
+        if lease is None:
             await login.give_back(reader, is_queue=True)
-    if not messages:
-        return answer({"lease": None, MESSAGES: []})
-    lease_ms = _lease_ms(arguments)
-    lease = login.leases.begin(reader, messages, lease_ms / 1000)
     return answer({"lease": lease, "lease_ms": lease_ms, MESSAGES: [message_json(message) for message in messages]})
 
 

@@ -71,13 +71,18 @@ class Leases:
     def begin(self, reader: Reader, messages: Sequence[Message], lease_s: float) -> str:
         """Keep the messages of a consumer. Returns the name of the lease.
 
-        The consumer belongs to the lease from now on.
+        The consumer belongs to the lease from now on, unless there is no room any more: other requests may have begun
+        leases since `check`.
 
         Args:
             reader: the consumer.
             messages: its received messages.
             lease_s: seconds until the messages go back.
+
+        Raises:
+            FullLeasesError: the caller gives the messages back.
         """
+        self.check()
         name = secrets.token_urlsafe(TOKEN_BYTES)
         size = sum(len(message.raw) for message in messages)
         self._leases[name] = Lease(reader, messages, size, self._now() + lease_s)

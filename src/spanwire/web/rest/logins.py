@@ -86,7 +86,7 @@ class Login:
             if len(self._producers) < MAX_POOLED and self.is_alive:
                 self._producers.append((session, producer))
             else:
-                await session.close()
+                await _quietly(session.close())  # the message may be sent, whatever became of the connection
 
     async def send_together(self, destination: Destination, messages: Sequence[NewMessage]) -> list[str]:
         """Send messages as `publish_together` does."""
@@ -156,12 +156,10 @@ class Logins:
             TooManyError: there are `MAX_LOGINS` logins in use, or the user has too many requests.
         """
         key = hashlib.sha256(repr((user, password, host)).encode("utf-8", "surrogatepass")).digest()
-        task = self._logins.get(key)
-        if task is not None and task.done() and (task.exception() is not None or not task.result().is_alive):
-            await self._drop(key)
-            task = None
+        while (task := self._logins.get(key)) is not None and _has_failed(task):
+            await self._drop(key, task)  # meanwhile another request of the user may have logged in again
         if task is None:
-            await self._make_room()
+            self._make_room()
             task = asyncio.ensure_future(self._connected(user, password, host))
             self._logins[key] = task
             if self._sweeper is None or self._sweeper.done():
@@ -169,8 +167,8 @@ class Logins:
         try:
             login = task.result() if task.done() else await asyncio.shield(task)
         except BaseException:
-            if task.done():
-                self._logins.pop(key, None)
+            if task.done() and self._logins.get(key) is task:
+                del self._logins[key]
             raise
         if login.requests >= MAX_USERS_REQUESTS:
             raise TooManyError(f"this user has {MAX_USERS_REQUESTS} requests under way")
@@ -180,8 +178,8 @@ class Logins:
         """Close all connections."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for key in list(self._logins):
-            await self._drop(key)
+        for key, task in list(self._logins.items()):
+            await self._drop(key, task)
 
     async def sweep(self) -> None:
         """Close idle logins and their idle consumers."""
@@ -191,20 +189,21 @@ class Logins:
             login = task.result()
             await login.sweep()
             if login.is_idle or not login.is_alive:
-                await self._drop(key)
+                await self._drop(key, task)
 
     async def _connected(self, user: str | None, password: str | None, host: str) -> Login:
         return Login(await self._connect(user, password, host), self._now, self._leased)
 
-    async def _make_room(self) -> None:
+    def _make_room(self) -> None:
         """Raise `TooManyError` if there is no room for one more login."""
         if len(self._logins) >= MAX_LOGINS:
             raise TooManyError(f"there are {MAX_LOGINS} users at a time; try again in a minute")
 
-    async def _drop(self, key: bytes) -> None:
-        task = self._logins.pop(key, None)
-        if task is None:
+    async def _drop(self, key: bytes, task: asyncio.Task[Login]) -> None:
+        """End a login, unless it was dropped before; a later login of the user stays."""
+        if self._logins.get(key) is not task:
             return
+        del self._logins[key]
         if not task.done():
             task.cancel()
         elif not task.cancelled() and task.exception() is None:
@@ -215,6 +214,10 @@ class Logins:
         while self._logins:
             await asyncio.sleep(SWEEP_S)
             await self.sweep()
+
+
+def _has_failed(task: asyncio.Task[Login]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None or not task.result().is_alive)
 
 
 async def _quietly(closing: Awaitable[None]) -> None:

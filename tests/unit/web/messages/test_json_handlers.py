@@ -128,6 +128,26 @@ def test_leases_of_a_user_are_bounded(web: Web, monkeypatch: pytest.MonkeyPatch)
     assert len(web.receive("A")["messages"]) == 1
 
 
+def test_messages_go_back_when_other_requests_have_taken_the_last_lease(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "MAX_LEASES", 1)
+    web.post("destinations/A/messages", {"messages": [{"body": "0"}, {"body": "1"}]})
+    leased = web.receive("A")
+    check, has_room = leases.Leases.check, [True]  # the room of a moment before
+
+    def checked(self: leases.Leases) -> None:
+        if has_room:
+            has_room.pop()
+        else:
+            check(self)
+
+    monkeypatch.setattr(leases.Leases, "check", checked)
+    assert "at most 1 leases" in web.post("destinations/A/messages/receive", {}, 429)["detail"]
+    web.post(f"leases/{leased['lease']}/acknowledge")
+    assert [message["body"] for message in web.receive("A", wait_ms=20_000)["messages"]] == ["1"]
+
+
 def test_the_bytes_of_all_leases_are_bounded(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "MAX_LEASED_BYTES", 1_000)
     web.post("destinations/A/messages", {"messages": [{"body": "x" * 2_000}, {"body": "y"}]})

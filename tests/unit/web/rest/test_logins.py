@@ -16,7 +16,7 @@ from spanwire.model.errors import JmsError
 from spanwire.web.rest import logins, sessions
 from spanwire.web.rest.answers import answer_of
 from spanwire.web.rest.logins import IDLE_S, POOLED_S, Logins, TooManyError
-from spanwire.web.rest.reads import UNWATCHED_S
+from spanwire.web.rest.reads import UNWATCHED_S, Reader
 from spanwire.web.rest.requests import Posted
 from spanwire.web.rest.servlet import Delivery
 from spanwire.web.rest.sessions import FullSessionsError
@@ -80,6 +80,92 @@ def test_a_failed_login_is_tried_again() -> None:
                 await kept.login("unknown", None, "h")
 
     run(test, "failed-login")
+
+
+class FakeConnection:
+    """A connection that has failed when it is told, and closes when it is told."""
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+        self.may_close = asyncio.Event()
+        self.may_close.set()
+        self.is_closed = False
+
+    @property
+    def shared(self) -> FakeConnection:
+        return self
+
+    @property
+    def core(self) -> FakeConnection:
+        return self
+
+    async def close(self) -> None:
+        self.is_closed = True
+        await self.may_close.wait()
+
+
+def test_requests_after_a_lost_connection_share_one_new_connection() -> None:
+    async def scenario() -> None:
+        made: list[FakeConnection] = []
+
+        async def connected(user: str | None, password: str | None, host: str) -> Connection:
+            made.append(FakeConnection())
+            return cast("Connection", made[-1])
+
+        kept = Logins(connected, Clock())
+        await kept.login("mia", None, "h")
+        made[0].failure = JmsError("lost")
+        made[0].may_close.clear()
+        first = asyncio.create_task(kept.login("mia", None, "h"))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(kept.login("mia", None, "h"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        made[0].may_close.set()
+        assert await first is await second
+        await kept.close()
+        assert [one.is_closed for one in made] == [True, True]
+
+    asyncio.run(scenario())
+
+
+def test_a_look_for_idle_logins_leaves_a_login_that_was_made_meanwhile() -> None:
+    async def scenario() -> None:
+        made: list[FakeConnection] = []
+
+        async def connected(user: str | None, password: str | None, host: str) -> Connection:
+            made.append(FakeConnection())
+            return cast("Connection", made[-1])
+
+        clock = Clock()
+        kept = Logins(connected, clock)
+        login = await kept.login("mia", None, "h")
+        slow = cast("Reader", FakeReader())
+        await login.give_back(slow, is_queue=True)
+        clock.seconds = POOLED_S
+        sweeping = asyncio.create_task(kept.sweep())
+        await asyncio.sleep(0)  # it waits for the consumer to close
+        made[0].failure = JmsError("lost")
+        again = await kept.login("mia", None, "h")
+        cast("FakeReader", slow).may_close.set()
+        await sweeping
+        assert not made[1].is_closed and await kept.login("mia", None, "h") is again
+        await kept.close()
+
+    asyncio.run(scenario())
+
+
+class FakeReader:
+    """A consumer that closes when it is told."""
+
+    def __init__(self) -> None:
+        self.key = "queue://A", None
+        self.used_at = 0.0
+        self.is_left = False
+        self.may_close = asyncio.Event()
+
+    async def close(self) -> None:
+        await self.may_close.wait()
 
 
 def test_users_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
