@@ -8,55 +8,37 @@ Left out is what `docs/reference/deviations.md` lists as different, and what dep
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from random import Random
 from typing import Any, Final
 
-Step = tuple[Any, ...]  # a word and what it is about, as JSON has it
-Scenario = list[Step]
-
-OWN: Final = "{s}"  # stands for the name of the scenario
-ONE_OF: Final = "{k}"  # stands for the number of one of the composites
-QUEUES: Final = ("queue://{s}.Q", "queue://{s}.R")
-TOPIC: Final = "topic://{s}.T"
-QUEUE_POLICIES: Final = (
-    "PRIO", "STRICT", "EXCLUSIVE", "FEW", "OWNDLQ", "NODLQ", "TOPICDLQ", "PULLED", "CLOSED", "BROWSEDFEW", "TOLD",
-    "KEEPVOLATILE", "BROWSED",
-)  # fmt: skip
-TOPIC_POLICIES: Final = (
-    "LASTTWO", "IMAGE", "PENDING", "PULLED", "OWNDLQ", "EACHDLQ", "DURABLEFEW", "FEWOUT", "TOLD", "KEPTBYTES", "UNIQUE",
-    "LOWFIRST", "NOLIMIT", "RANKED", "CLOSED",
-)  # fmt: skip
-TOGETHER: Final = {  # destinations of which one leads to the others
-    "virtual topic": (
-        "topic://VirtualTopic.{s}", "queue://Consumer.A.VirtualTopic.{s}", "queue://Consumer.B.VirtualTopic.{s}",
-    ),
-    "picky topic": ("topic://Picky.{s}", "queue://Group.A.Picky.{s}"),
-    "composite queue": ("queue://CQ.{k}", "queue://CQA.{k}", "topic://CQT.{k}"),
-    "forwarding queue": ("queue://FQ.{k}", "queue://FQA.{k}", "topic://FQT.{k}"),
-    "composite topic": ("topic://CT.{k}", "queue://CTR.{k}", "topic://CTB.{k}"),
-}  # fmt: skip
-MODES: Final = ("auto", "auto", "client", "client", "dups_ok", "individual", "individual", *["transacted"] * 3)
-SELECTORS: Final = (
-    "n > 2", "colour = 'red'", "colour IS NULL OR colour <> 'blue'", "JMSPriority > 4", "n BETWEEN 1 AND 4",
-    "JMSXGroupID IS NULL", "colour LIKE 'r%'", "n IN (1, 3, 5)", "NOT (colour = 'red')", "JMSType = 't'",
-)  # fmt: skip
-REDELIVERY: Final = (
-    "jms.redeliveryPolicy.initialRedeliveryDelay=10&jms.redeliveryPolicy.redeliveryDelay=10"
-    "&jms.redeliveryPolicy.maximumRedeliveries="
+from tests.soak.vocabulary import (
+    AGAIN,
+    AGAIN_MS,
+    CLIENT_OPTIONS,
+    EXPIRED_MS,
+    LIFE_MS,
+    MODES,
+    OWN,
+    QUEUE_POLICIES,
+    QUEUES,
+    REDELIVERY,
+    SELECTORS,
+    STOMP_MODES,
+    STOMP_VERSIONS,
+    STOMP_WEIGHTS,
+    TOGETHER,
+    TOPIC,
+    TOPIC_POLICIES,
+    WEIGHTS,
+    Scenario,
 )
-CLIENT_OPTIONS: Final = (
-    "jms.dispatchAsync=false", "jms.alwaysSessionAsync=false", "jms.useCompression=true",
-    "jms.watchTopicAdvisories=false", "jms.optimizeAcknowledge=true", "jms.alwaysSyncSend=true",
-    "jms.useRetroactiveConsumer=true", "jms.transactedIndividualAck=true", "jms.sendAcksAsync=false",
-    "jms.messagePrioritySupported=true", "jms.nonBlockingRedelivery=true",
-)  # fmt: skip
-WEIGHTS: Final = {  # how often a kind of step is tried, and how often in the first half of a scenario
-    "session": (1.5, 1.5), "consumer": (3, 5), "subscriber": (1.5, 2), "send": (14, 14), "receive": (12, 9),
-    "acknowledge": (4, 3), "commit": (3, 3), "rollback": (3, 2), "recover": (1.5, 1), "close_consumer": (1.5, 0.3),
-    "close_session": (0.7, 0.1), "close_connection": (0.4, 0.05), "die": (0.5, 0.1), "browse": (1.5, 1),
-    "counts": (2, 2), "unsubscribe": (0.6, 0.2), "listen": (0.7, 0.7), "stop": (0.3, 0.05), "start": (0.3, 0.3),
-    "destroy": (0.2, 0.05), "connection": (0.2, 0.4),
+
+FAILS: Final = ("rollback", "recover", "listen")  # after these, messages may have failed
+STOMP_HEADERS: Final = {
+    "persistent": ("true",), "priority": ("0", "9", "7"), "colour": ("red", "blue"), "n": ("1", "3", "7"),
+    "correlation-id": ("c",), "type": ("t",), "expires": ("0",), "JMSXGroupID": ("g",),
 }  # fmt: skip
 
 
@@ -77,9 +59,14 @@ class _Writer:
         self._sessions: Final[dict[int, str]] = {}  # number -> mode
         self._consumers: Final[dict[int, str]] = {}  # number -> mode of the session
         self._subscriptions: Final[list[str]] = []
+        self._temporaries: Final[list[int]] = []
         self._places: Final = self._choose_places()
         self._is_selective: Final = self._happens(0.25)  # with selectors and message groups
         self._is_volatile: Final = self._happens(0.3)
+        self._has_stomp: Final = self._happens(0.25)
+        self._weights: Final = WEIGHTS | (STOMP_WEIGHTS if self._has_stomp else {})
+        self._stomps: Final[list[int]] = []
+        self._subscribed: Final[list[tuple[int, int]]] = []  # a STOMP client and the number of its subscription
 
     def write(self) -> Scenario:
         self._connection()
@@ -87,12 +74,20 @@ class _Writer:
             self._connection()
         self._session()
         self._session()
+        if self._has_stomp:
+            self._stomp()
+            self._stomp_subscribe()
+        writers = self._writers()
         total = self._random.randint(10, 24)
-        for at in range(total):
-            weights = [pair[0 if at > total / 2 else 1] for pair in WEIGHTS.values()]
-            (kind,) = self._random.choices(list(WEIGHTS), weights)
-            write: Callable[[], None] = getattr(self, f"_{kind}")
-            write()
+        tried = 0
+        while tried < total:
+            weights = [pair[0 if tried > total / 2 else 1] for pair in self._weights.values()]
+            (kind,) = self._random.choices(list(self._weights), weights)
+            before = len(self._steps)
+            writers[kind]()
+            tried += len(self._steps) > before  # there may be nothing yet that the step could be about
+            if kind in FAILS and any(place == AGAIN or place.startswith("temp-queue") for place in self._places):
+                self._steps.append(("pass", AGAIN_MS))
         queues = self._queues
         return [
             *self._steps,
@@ -110,11 +105,46 @@ class _Writer:
     def _topics(self) -> list[str]:
         return [place for place in self._places if place.startswith("topic")]
 
+    def _writers(self) -> dict[str, Callable[[], None]]:
+        """What writes each kind of step."""
+        special = {name: getattr(self, f"_{name}") for name in self._weights if hasattr(self, f"_{name}")}
+        return special | {
+            "commit": partial(self._of_session, "commit", is_transacted=True),
+            "rollback": partial(self._of_session, "rollback", is_transacted=True),
+            "recover": partial(self._of_session, "recover", is_transacted=False),
+            "close_consumer": partial(self._of_one, "close", self._consumers),
+            "close_session": partial(self._of_one, "close", self._sessions),
+            "close_connection": partial(self._of_one, "close", self._connections),
+            "die": partial(self._of_one, "die", self._connections),
+            "stop": partial(self._of_one, "stop", self._connections),
+            "start": partial(self._of_one, "start", self._connections),
+            "delete": partial(self._of_one, "delete", self._temporaries),
+            "stomp_begin": partial(self._of_one, "stomp begin", self._stomps),
+            "stomp_commit": partial(self._of_one, "stomp commit", self._stomps),
+            "stomp_abort": partial(self._of_one, "stomp abort", self._stomps),
+            "stomp_disconnect": partial(self._of_one, "stomp disconnect", self._stomps),
+            "stomp_breaks": partial(self._of_one, "stomp breaks", self._stomps),
+            "stomp_ack": partial(self._of_received, "stomp ack"),
+            "stomp_nack": partial(self._of_received, "stomp nack"),
+        }
+
+    def _of_one(self, word: str, numbers: Iterable[int]) -> None:
+        if chosen := list(numbers):
+            self._steps.append((word, self._random.choice(chosen)))
+
+    def _of_session(self, word: str, is_transacted: bool) -> None:
+        self._of_one(word, [each for each, mode in self._sessions.items() if (mode == "transacted") == is_transacted])
+
+    def _of_received(self, word: str) -> None:
+        if self._stomps:
+            self._steps.append((word, self._random.choice(self._stomps), self._random.choice((-1, -1, -1, -2, 0))))
+
     def _choose_places(self) -> list[str]:
         places: list[str] = []
         for _ in range(self._random.choice((1, 2, 2, 3))):
             (kind,) = self._random.choices(
-                ("queue", "topic", "queue policy", "topic policy", *TOGETHER), (5, 3, 4, 4, 2, 1, 0.4, 0.4, 0.4)
+                ("queue", "topic", "queue policy", "topic policy", "again", *TOGETHER),
+                (5, 3, 4, 4, 0.7, 2, 1, 0.4, 0.4, 0.4),
             )
             if kind == "queue":
                 places.append(self._random.choice(QUEUES))
@@ -124,6 +154,8 @@ class _Writer:
                 places.append(f"queue://{self._random.choice(QUEUE_POLICIES)}.{OWN}")
             elif kind == "topic policy":
                 places.append(f"topic://{self._random.choice(TOPIC_POLICIES)}.{OWN}")
+            elif kind == "again":
+                places.append(AGAIN)
             else:
                 places += TOGETHER[kind]
         return list(dict.fromkeys(places))
@@ -226,43 +258,11 @@ class _Writer:
         if fit:
             self._steps.append(("acknowledge", self._random.choice(fit), self._random.choice((-1, -1, -1, -2, 0))))
 
-    def _of_sessions(self, word: str, is_transacted: bool) -> None:
-        fit = [number for number, mode in self._sessions.items() if (mode == "transacted") == is_transacted]
-        if fit:
-            self._steps.append((word, self._random.choice(fit)))
-
-    def _commit(self) -> None:
-        self._of_sessions("commit", is_transacted=True)
-
-    def _rollback(self) -> None:
-        self._of_sessions("rollback", is_transacted=True)
-
-    def _recover(self) -> None:
-        self._of_sessions("recover", is_transacted=False)
-
-    def _close_consumer(self) -> None:
-        if self._consumers:
-            self._steps.append(("close", self._random.choice(list(self._consumers))))
-
-    def _close_session(self) -> None:
-        self._steps.append(("close", self._any_session()))
-
-    def _close_connection(self) -> None:
-        self._steps.append(("close", self._random.choice(self._connections)))
-
-    def _die(self) -> None:
-        self._steps.append(("die", self._random.choice(self._connections)))
-
-    def _stop(self) -> None:
-        self._steps.append(("stop", self._random.choice(self._connections)))
-
-    def _start(self) -> None:
-        self._steps.append(("start", self._random.choice(self._connections)))
-
     def _browse(self) -> None:
-        if self._queues:
+        queues = [place for place in self._places if "queue://" in place]
+        if queues:
             selector = self._random.choice(SELECTORS) if self._happens(0.3) else None
-            self._steps.append(("browse", self._any_session(), self._random.choice(self._queues), selector))
+            self._steps.append(("browse", self._any_session(), self._random.choice(queues), selector))
 
     def _counts(self) -> None:
         if self._queues:
@@ -280,4 +280,59 @@ class _Writer:
 
     def _destroy(self) -> None:
         if "transacted" not in self._sessions.values():
-            self._steps.append(("destroy", self._random.choice(self._connections), self._random.choice(self._places)))
+            place = self._random.choice([place for place in self._places if not place.startswith("temp-")])
+            self._steps.append(("destroy", self._random.choice(self._connections), place))
+
+    def _expire(self) -> None:
+        place = self._random.choice(self._places)
+        for _ in range(self._random.choice((1, 1, 2))):
+            self._messages += 1
+            headers = self._headers() | {"ttl": LIFE_MS}
+            self._steps.append(("send", self._any_session(), place, self._messages, headers))
+        self._steps.append(("pass", EXPIRED_MS))
+
+    def _temporary(self) -> None:
+        number = self._number()
+        is_topic = self._happens(0.4)
+        self._temporaries.append(number)
+        self._places.append(f"temp-{'topic' if is_topic else 'queue'}://{number}")
+        self._steps.append(("temporary", number, self._any_session(), is_topic))
+
+    def _stomp(self) -> None:
+        number = self._number()
+        self._stomps.append(number)
+        self._steps.append(("stomp connect", number, self._random.choice(STOMP_VERSIONS)))
+
+    def _stomp_place(self) -> str:
+        return self._random.choice([place for place in self._places if not place.startswith("temp-")])
+
+    def _stomp_subscribe(self) -> None:
+        if not self._stomps:
+            return
+        number, client = self._number(), self._random.choice(self._stomps)
+        self._subscribed.append((client, number))
+        headers = {"ack": self._random.choice(STOMP_MODES)}
+        if self._happens(0.4):
+            headers["activemq.prefetchSize"] = self._random.choice("123")
+        if self._is_selective and self._happens(0.4):
+            headers["selector"] = self._random.choice(SELECTORS)
+        self._steps.append(("stomp subscribe", client, number, self._stomp_place(), headers))
+
+    def _stomp_unsubscribe(self) -> None:
+        if self._subscribed:
+            self._steps.append(("stomp unsubscribe", *self._random.choice(self._subscribed)))
+
+    def _stomp_send(self) -> None:
+        if not self._stomps:
+            return
+        self._messages += 1
+        headers: dict[str, str] = {"scenario": OWN}
+        for name, values in STOMP_HEADERS.items():
+            if self._happens(0.3):
+                headers[name] = self._random.choice(values)
+        client = self._random.choice(self._stomps)
+        self._steps.append(("stomp send", client, self._stomp_place(), self._messages, headers))
+
+    def _stomp_receive(self) -> None:
+        if self._stomps:
+            self._steps.append(("stomp receive", self._random.choice(self._stomps), self._random.choice((1, 2, 9))))

@@ -16,8 +16,10 @@ from tests.conformance.differential.stage import (
     Producer,
     Session,
     Stage,
+    Temporary,
 )
-from tests.soak.random_scenarios import ONE_OF, OWN, Scenario, Step
+from tests.soak.stomp_player import StompClients
+from tests.soak.vocabulary import ONE_OF, OWN, Scenario, Step
 from tests.support.java import JavaProcess
 
 NOTHING_MS: Final = 250  # after which no message is expected any more
@@ -39,9 +41,9 @@ def play(java: JavaProcess, broker: PlayedBroker, scenario: Scenario, number: in
     try:
         for step in scenario:
             played.append(player.play(step))
-        player.stage.ends()
     except RuntimeError as error:  # the client has no answer; another one takes its place
         played.append([str(error)])
+    player.ends()
     return played + [[] for _ in scenario[len(played) :]]
 
 
@@ -66,6 +68,7 @@ class _Player:
         self._producers: Final[dict[tuple[int, str], Producer]] = {}
         self._received: Final[dict[int, list[Message]]] = {}
         self._listeners: Final[dict[int, Listener]] = {}
+        self._stomp: Final = StompClients(stage, stage.broker.stomp_port)
         self._connection_of: Final[dict[int, int]] = {}  # of sessions and consumers
         self._stopped: Final[set[int]] = set()
         self._last: Session | None = None
@@ -74,7 +77,11 @@ class _Player:
         """Play one step; the lines that it adds to the transcript."""
         before = len(self.stage.transcript)
         word, *about = named(step, self.stage.scenario, self._number)
-        act: Callable[..., None] = getattr(self, f"_{word.replace(' ', '_')}")
+        name = word.replace(" ", "_")
+        if name.startswith("stomp_"):
+            act: Callable[..., None] = getattr(self._stomp, name.removeprefix("stomp_"))
+        else:
+            act = getattr(self, f"_{name}")
         try:
             act(*about)
         except Failed:
@@ -84,6 +91,11 @@ class _Player:
         for listener in self._listeners.values():
             listener.sees_rest(HEARD_MS)
         return self.stage.transcript[before:]
+
+    def ends(self) -> None:
+        """Close what is still open."""
+        self._stomp.close_all()
+        self.stage.ends()
 
     def _settles(self) -> None:
         self.stage.ask(do="flush")
@@ -97,9 +109,26 @@ class _Player:
             self._made[number] = self._made[connection].session(mode)
             self._connection_of[number] = connection
 
-    def _consumer(self, number: int, session: int, source: str, selector: str | None, no_local: bool) -> None:
+    def _temporary(self, number: int, session: int, is_topic: bool) -> None:
         if session in self._made:
-            self._made[number] = self._made[session].consumer(source, selector, no_local)
+            self._made[number] = self._made[session].temporary(is_topic)
+
+    def _delete(self, temporary: int) -> None:
+        if temporary in self._made:
+            self._made[temporary].deletes()
+
+    def _place(self, place: str) -> str | Temporary | None:
+        """The destination; None for a temporary one that was not made."""
+        kind, _, number = place.partition("://")
+        if not kind.startswith("temp-"):
+            return place
+        made: Temporary | None = self._made.get(int(number.partition("?")[0]))
+        return made
+
+    def _consumer(self, number: int, session: int, source: str, selector: str | None, no_local: bool) -> None:
+        place = self._place(source)
+        if session in self._made and place is not None:
+            self._made[number] = self._made[session].consumer(place, selector, no_local)
             self._connection_of[number] = self._connection_of[session]
 
     def _subscriber(
@@ -110,10 +139,14 @@ class _Player:
             self._connection_of[number] = self._connection_of[session]
 
     def _send(self, session: int, place: str, message: int, headers: dict[str, Any]) -> None:
-        if session in self._made:
-            if (session, place) not in self._producers:
-                self._producers[session, place] = self._made[session].producer(place)
-            self._producers[session, place].sends(f"m{message}", quiet=True, **headers)
+        to = self._place(place)
+        if session not in self._made or to is None:
+            return
+        if "replyTo" in headers:
+            headers["replyTo"] = self._place(headers["replyTo"])
+        if (session, place) not in self._producers:
+            self._producers[session, place] = self._made[session].producer(to)
+        self._producers[session, place].sends(f"m{message}", quiet=True, **headers)
 
     def _receive(self, consumer: int, count: int) -> None:
         if consumer not in self._made or consumer in self._listeners:
@@ -160,8 +193,9 @@ class _Player:
         time.sleep(GONE_S)
 
     def _browse(self, session: int, queue: str, selector: str | None) -> None:
-        if session in self._made:
-            self._made[session].browses(queue, selector)
+        place = self._place(queue)
+        if place is not None and session in self._made and self._connection_of[session] not in self._stopped:
+            self._made[session].browses(place, selector)
 
     def _counts(self, queue: str) -> None:
         self.stage.counts(queue)
@@ -185,6 +219,10 @@ class _Player:
             if isinstance(made, Connection):
                 self.stage.ask(do="close", on=made.name)
         self._listeners.clear()
+        self._stomp.close_all()
+
+    def _pass(self, time_ms: int) -> None:
+        self.stage.passes(time_ms)
 
     def _session_at_the_end(self) -> Session:
         if self._last is None:

@@ -245,6 +245,11 @@ class ClassicBroker:
         self._process: Final = process
         self._counters_ms: Final = counters_ms
 
+    @property
+    def stomp_port(self) -> int:
+        """The port of its STOMP connector."""
+        return self._process.stomp_port
+
     def uri(self, options: str) -> str:
         """Its address for a Java client."""
         return self._process.openwire_uri() + (f"?{options}" if options else "")
@@ -277,6 +282,11 @@ class SpanwireBroker:
     def log(self) -> list[str]:
         """Every line it has printed."""
         return self._process.log
+
+    @property
+    def stomp_port(self) -> int:
+        """The port of its STOMP connector."""
+        return self._process.stomp_port
 
     def uri(self, options: str) -> str:
         """Its address for a Java client."""

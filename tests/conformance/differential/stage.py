@@ -68,6 +68,11 @@ class PlayedBroker(Protocol):
         """Its address for a Java client."""
         ...
 
+    @property
+    def stomp_port(self) -> int:
+        """The port of its STOMP connector on this machine."""
+        ...
+
     def counters(self, stage: Stage, queue: str) -> Counters:
         """What it counts of a destination, once nothing moves any more."""
         ...

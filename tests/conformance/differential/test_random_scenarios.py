@@ -6,8 +6,9 @@ import pytest
 
 from tests.conformance.differential.brokers import ClassicBroker, SpanwireBroker
 from tests.soak.differential import Comparison, Lines, first_difference
-from tests.soak.random_scenarios import Scenario, scenario_of
+from tests.soak.random_scenarios import scenario_of
 from tests.soak.scenario_player import play
+from tests.soak.vocabulary import Scenario
 from tests.support.java import JavaProcess
 
 SEEDS = (1, 2, 3)
