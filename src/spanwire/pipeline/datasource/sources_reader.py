@@ -185,6 +185,18 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     has_added = True
         return has_added
 
+    def _look_for_queues(self) -> list[JmsError]:
+        """Add the queues that patterns find now. Returns the errors of brokers that are away; they stop no other."""
+        failures: list[JmsError] = []
+        for pattern in self._patterns.values():
+            try:
+                pattern.begin()
+            except JmsError as error:
+                pattern.disconnect()
+                failures.append(error)
+        self._add_matched()
+        return failures
+
     def _add_left(self, directory: str) -> None:
         """Add the staged messages of sources that the query reads no more.
 
@@ -237,10 +249,10 @@ class SourcesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             link = self._opened().link(name)
             try:
                 if not isinstance(link, CursorLink):
-                    for pattern in self._patterns.values():
-                        pattern.begin()
-                    self._add_matched()
+                    failures = self._look_for_queues()
                     link = self._opened().link(name)
+                    if failures and not isinstance(link, CursorLink):
+                        raise failures[0]
                 if not isinstance(link, CursorLink):
                     raise JmsError(
                         f"spanwire: a batch that was begun has messages of {name}, which the option brokers does not "

@@ -11,7 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.datasource.sources_reader import SourcesStreamReader
-from spanwire.pipeline.source.offsets import numbers_of, offset
+from spanwire.pipeline.source import retry_window
+from spanwire.pipeline.source.offsets import changed, numbers_of, offset
 from spanwire.testing.broker import Broker
 from spanwire.testing.network import Network
 from tests.support.queues import numbered, send, take_all
@@ -151,6 +152,22 @@ def test_a_pattern_with_a_cursor_finds_the_queues_of_each_broker_and_those_that_
     assert len(set(query.numbers())) == len(query.numbers())
     query.reader.stop()
     assert [broker.queue(name).pending for broker in brokers for name in ("A.X", "A.Y")] == [0] * 4
+
+
+def test_a_begun_batch_is_read_after_a_restart_while_another_broker_of_the_pattern_is_away(
+    brokers: list[Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away, other = brokers
+    send(other.url, "A.X", numbered(COUNT, 0))
+    query = Query(brokers=listed(brokers), destination="A.>", cursor="c")
+    while not query.begin_batch() or not changed(*map(numbers_of, query.begun[-1])):
+        pass  # noted, not read
+    away.kill()
+    monkeypatch.setattr(retry_window, "MAX_OUTAGE_S", 0.0)
+    query.restart()
+    query.work()
+    assert sorted(query.numbers()) == list(range(COUNT))
+    query.reader.stop()
 
 
 def test_a_bounded_query_with_a_pattern_leaves_out_no_queue(brokers: list[Broker]) -> None:
