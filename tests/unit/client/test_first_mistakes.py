@@ -15,9 +15,9 @@ from spanwire.client.addressing.address import parse_url
 from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.io.environment import connection_error, protocol_error, short_reason
 from spanwire.client.messages.message_encoder import Outgoing
-from spanwire.client.protocol.transport.other_protocol import OtherProtocolError
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError, JmsError, RemoteProtocolError
 from spanwire.pipeline.columns.destinations import source_destination, target_destination
+from spanwire.protocols.openwire.codec.other_protocol import OtherProtocolError
 from spanwire.testing import Broker
 from tests.support.client_dialogue import PlayedBroker
 from tests.support.client_shells import SHELLS, opened
@@ -51,7 +51,7 @@ def test_the_first_octets_tell_which_protocol_a_port_has(answer: bytes, told: st
         ("TLSV1_ALERT_UNKNOWN_CA", "name one that it trusts as key store"),
         ("SSLV3_ALERT_HANDSHAKE_FAILURE", "name one that it trusts as key store"),
         ("TLSV1_ALERT_INTERNAL_ERROR", "tlsv1 alert internal error"),
-        ("WRONG_VERSION_NUMBER", "is that an ssl connector?"),
+        ("WRONG_VERSION_NUMBER", "does not speak TLS: write tcp://, or the port of its ssl connector"),
     ],
 )
 def test_a_client_without_its_certificate_is_told_of_it(reason: str, advice: str) -> None:
@@ -59,7 +59,7 @@ def test_a_client_without_its_certificate_is_told_of_it(reason: str, advice: str
     error.reason = reason
     (address,) = parse_url("ssl://h:1").addresses
     assert str(connection_error(address, error)).endswith(advice)
-    assert (advice == "is that an ssl connector?") or short_reason(error).endswith(advice)
+    assert reason == "WRONG_VERSION_NUMBER" or short_reason(error).endswith(advice)
 
 
 def test_a_port_that_closes_without_a_word_may_expect_tls() -> None:

@@ -14,6 +14,7 @@ from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.environment import Time
+from spanwire.model.units import MIB
 from spanwire.network.connector.link import DiscoverySettings, Link, LinkView, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.connector.network_connector import NetworkConnector
 from spanwire.network.demand.bridge_settings import BridgeSettings
@@ -23,6 +24,8 @@ from spanwire.network.gossip.gossip_agent import GossipAgent
 from spanwire.network.gossip.kept_members import KeptMembers
 from spanwire.network.gossip.members import Members
 from spanwire.network.reports.known_brokers import Peer
+from spanwire.transports.loop.system_clock import SystemClock
+from spanwire.transports.loop.turn import Turn
 from tests.support.network_dialogue import Network
 
 PATIENCE_S = 5.0
@@ -107,6 +110,39 @@ def test_a_connector_of_a_broker_without_advisories_says_that_nobody_hears_of_it
     lines = [record.getMessage() for record in caplog.records if "advisorySupport" in record.getMessage()]
     assert len(lines) == warnings
     assert all(line.startswith("network connector link: this broker has advisorySupport=") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"", "the connection was closed before the remote broker said anything; write ssl:// before the host"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "the port expects TLS: write ssl:// before the host"),
+        (b"ERROR\nmessage:", "the port is a STOMP port; OpenWire is usually at port 61616"),
+        (b"\x00\x00", "the connection was closed"),
+    ],
+)
+def test_a_link_to_a_port_of_another_protocol_says_what_the_port_expects(answer: bytes, reason: str) -> None:
+    site = Network().site("A")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(MIB)
+        writer.write(answer)
+        writer.close()
+
+    async def links() -> LinkView:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        remote = RemoteAddress(f"tcp://127.0.0.1:{port}", "127.0.0.1", port)
+        reconnect = ReconnectSettings(initial_delay_ms=1, max_delay_ms=1, max_attempts=1)
+        settings = NetworkConnectorSettings(BridgeSettings(name="link"), (remote,), reconnect)
+        turn = Turn(asyncio.get_running_loop(), site.broker, SystemClock())
+        link = Link(settings, remote, site.broker, "tcp://a:1", turn, NetworkRoutes())
+        await live(link)
+        server.close()
+        return link.view()
+
+    view = asyncio.run(links())
+    assert view.reason.startswith(reason)
 
 
 class Choices:

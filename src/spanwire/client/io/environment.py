@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from spanwire.client.addressing.address import BrokerAddress, BrokerUrl
 from spanwire.client.protocol.transport.in_process import InProcessTransport
-from spanwire.client.protocol.transport.other_protocol import OtherProtocolError
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, JmsError, ProtocolError
+from spanwire.protocols.openwire.codec.other_protocol import OtherProtocolError
 from spanwire.registry import CLIENT_TLS, FANOUT, FIND_BROKERS, IN_PROCESS, TLS_REFUSAL, load
 
 if TYPE_CHECKING:

@@ -47,6 +47,8 @@ def refusal(address: BrokerAddress, error: Exception) -> JmsError | None:
         reason = error.verify_message.rstrip(".")
         advice = "name the certificate of its authority as trust store, or correct the host"
         return JmsError(f"the certificate of {address.url} is not valid: {reason}; {advice}")
+    if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+        return JmsError(f"{address.url} does not speak TLS: write tcp://, or the port of its ssl connector")
     if isinstance(error, ssl.SSLError):
         advice = "" if is_alert(error) else "; is that an ssl connector?"
         return JmsError(f"no TLS with {address.url}: {short_reason(error)}{advice}")

@@ -52,7 +52,7 @@ def parse_composite(text: str, depth: int = 0) -> Composite:
         raise ConfigurationError(f"a URI has more than {MAX_DEPTH} lists inside each other")
     scheme, colon, rest = text.partition(":")
     if not colon or not SCHEME.fullmatch(scheme):
-        raise ConfigurationError("a URI begins with no scheme; write scheme://host:port or scheme:(uri,uri)")
+        raise ConfigurationError("a URI has no scheme; write tcp://host:port, or scheme:(uri,uri) for several")
     scheme = scheme.lower()
     body = rest.removeprefix("//")
     if body.startswith("("):

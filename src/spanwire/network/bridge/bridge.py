@@ -41,12 +41,14 @@ from spanwire.protocols.base import MAX_FRAME_SIZE, ProtocolConnection
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.answer_run import AnswerRun
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.other_protocol import OtherProtocolError
 from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
 
 START_DEADLINE: Final = 15.0  # seconds from connect to RUNNING; ActiveMQ waits as long for a WireFormatInfo
 ADVISORY_DEADLINE: Final = 60.0  # seconds; a broker with consumers has announced them by then
+SILENT_END: Final = "the connection was closed before the remote broker said anything"
 SUBSCRIPTION_REQUEST: Final = (
     "subscription to advisories, for which the connector's user needs the right to read ActiveMQ.Advisory.> there"
 )
@@ -148,6 +150,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             self.remote.check_answers()
             if self.forwarder is not None:
                 self.forwarder.settle(now)
+        except OtherProtocolError as other:
+            self._fail(Event.PROTOCOL_ERROR, f"the port {other}", now)
         except RemoteProtocolError as error:
             self._fail(Event.PROTOCOL_ERROR, f"the remote broker broke the protocol: {error}", now)
         except (JmsError, StoreError) as refusal:
@@ -164,7 +168,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     def receive_eof(self, now: Time) -> None:
         """Close the bridge after the connection. Messages without an answer return to their queues."""
-        self._fail(Event.DISCONNECTED, "the connection was closed", now)
+        is_silent = self.state is State.NEGOTIATING and self.remote.pending_bytes == 0
+        self._fail(Event.DISCONNECTED, SILENT_END if is_silent else "the connection was closed", now)
 
     def data_to_send(self) -> list[bytes]:
         """Take the output."""

@@ -25,6 +25,7 @@ from spanwire.network.demand.bridge_settings import BRIDGE_SESSION, BridgeSettin
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameDecoder
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.other_protocol import check_first
 from spanwire.protocols.openwire.codec.schema import Throwable
 from spanwire.protocols.openwire.codec.wire_format import (
     WireFormat,
@@ -87,8 +88,10 @@ class RemoteBroker:
     def decode(self, data: bytes) -> list[wire.Command]:
         """Return the commands completed by ``data``.
 
-        Call again with no bytes until no command is returned. Raises `OpenWireProtocolError`.
+        Call again with no bytes until no command is returned. Raises `RemoteProtocolError`.
         """
+        if self.wire_format is None and self._decoder.pending_bytes == 0:
+            check_first(data)
         return self._decoder.feed(data)
 
     def negotiate(self, command: wire.WireFormatInfo) -> WireFormat:

@@ -23,7 +23,7 @@ from spanwire.discovery.groups.agent_settings import AgentSettings
 from spanwire.discovery.groups.gossip_settings import GossipSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.network.bridge.bridge import NetworkBridge
+from spanwire.network.bridge.bridge import SILENT_END, NetworkBridge
 from spanwire.network.bridge.bridge_states import State
 from spanwire.network.bridge.bridge_statistics import BridgeStatistics, LinkCounts, LinkFailures
 from spanwire.network.bridge.duplex_bridge import AcceptedLink
@@ -379,8 +379,6 @@ class Link:
         """Note that the socket is closed."""
         self._closed.set()
 
-    # The task of the link.
-
     async def _run(self) -> None:
         while True:
             self._enter("connecting")
@@ -476,6 +474,8 @@ class Link:
         self._connection_count += bridge.was_running
         self._logged_no_demand = self._logged_no_demand or bridge.has_no_demand
         self._earlier.add(bridge.statistics())
+        if bridge.reason == SILENT_END and remote.uri.startswith("tcp:"):
+            return f"{SILENT_END}; write ssl:// before the host if the port expects TLS"
         return bridge.reason or "the connection was closed"
 
 

@@ -13,7 +13,6 @@ from typing import Final, Protocol
 from librt.strings import BytesWriter, read_i32_be, write_i32_be
 from mypy_extensions import i64
 
-from spanwire.client.protocol.transport.other_protocol import check_first
 from spanwire.model.errors import MessageFormatError, MessageTooLargeError, ProtocolError
 from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN
 from spanwire.protocols.openwire.codec import _marshallers as wire
@@ -21,6 +20,7 @@ from spanwire.protocols.openwire.codec.codec import FrameEncoder, StructureDecod
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.frames import INCOMPLETE, SIZE_OCTETS, FrameBuffer
 from spanwire.protocols.openwire.codec.loose import LooseReader, LooseWriter
+from spanwire.protocols.openwire.codec.other_protocol import check_first
 from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, negotiate, wire_format_info
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
