@@ -18,6 +18,7 @@ from spanwire.bridges.engine.dialogue import (
     HandedOver,
     Receive,
     Received,
+    Refused,
     Send,
     Sent,
 )
@@ -102,6 +103,15 @@ def test_a_traced_message_is_noted_when_the_target_has_it() -> None:
         "messaging.spanwire.bridge.name": "orders",
         "messaging.spanwire.bridge.source": "queue://A",
     }
+
+
+def test_at_most_once_a_refused_message_is_noted_with_what_the_target_has_stored_before() -> None:
+    bridge = Notes(Quality.AT_MOST_ONCE)
+    messages = bridge.receives(traced(1), traced(2), traced(3))
+    bridge.notes.on_event(Send(messages), Refused(1, "too large", is_prefix_stored=True))
+    assert bridge.outcomes() == [("ID:1", ""), ("ID:2", "MessageRefusedError")]
+    bridge.notes.on_event(Send(messages[2:]), Sent())
+    assert bridge.outcomes() == [("ID:3", "")]
 
 
 def test_a_message_of_a_transaction_is_noted_at_the_commit() -> None:

@@ -26,6 +26,7 @@ from spanwire.bridges.engine.route_state import (
     RouteState,
 )
 from spanwire.bridges.running.stored_message import decode_message, encode_message
+from spanwire.bridges.uncancelled import to_its_end
 from spanwire.model.errors import MessageFormatError, StoreError
 from spanwire.model.text import escaped
 
@@ -91,15 +92,11 @@ class RouteStore:
         """Close the database, without raising."""
         database, self._database = self._database, None
         if database is not None:
-            await asyncio.shield(asyncio.to_thread(database.close))
+            await to_its_end(asyncio.to_thread(database.close))
 
     async def _call(self, work: Callable[[], Answer]) -> Answer:
-        call = asyncio.ensure_future(asyncio.to_thread(work))
-        try:
-            return await asyncio.shield(call)
-        except asyncio.CancelledError:
-            await asyncio.wait((call,))  # the database must not be closed, or opened again, under a working thread
-            raise
+        try:  # to the end: the database must not be closed, or opened again, under a working thread
+            return await to_its_end(asyncio.to_thread(work))
         except sqlite3.OperationalError as error:
             reason = "another process runs this route" if "locked" in str(error) else escaped(str(error))
             raise StoreError(f"{self.path}: {reason}") from None

@@ -57,6 +57,7 @@ from spanwire.bridges.running.following import MessageSteps
 from spanwire.bridges.running.links import Link, PairLink
 from spanwire.bridges.running.route_link import RouteLink
 from spanwire.bridges.running.tracing import BridgeNotes, RouteNotes
+from spanwire.bridges.uncancelled import to_its_end
 from spanwire.bridges.xa.xa_link import XaLink
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
@@ -273,12 +274,7 @@ class BridgeRunner:
         link, self._link = self._link, None
         if link is None:
             return ""
-        closing = asyncio.create_task(self._close_all(link))
-        try:
-            await asyncio.shield(closing)
-        except asyncio.CancelledError:
-            await asyncio.wait((closing,))
-            raise
+        await to_its_end(self._close_all(link))
         return link.incomplete if isinstance(link, PairLink) else ""
 
     async def _close_all(self, link: Link) -> None:

@@ -20,6 +20,7 @@ from spanwire.bridges.engine.dialogue import (
     Event,
     HandedOver,
     Received,
+    Refused,
     Send,
     Sent,
 )
@@ -48,6 +49,7 @@ class BridgeNotes:
         self._source: Final[str] = definition.source.destination.qualified_name
         self._target: Final[str] = definition.target.destination.qualified_name
         self._commits: Final[bool] = definition.quality is Quality.ONCE_AND_ONLY_ONCE
+        self._acknowledges_first: Final[bool] = definition.quality is Quality.AT_MOST_ONCE
         self._records: Final[SpanRecords] = records
         self._clock: Final = clock
         self._on_way: Final[dict[str, tuple[TraceContext, int]]] = {}  # by message id, with wall milliseconds
@@ -72,6 +74,14 @@ class BridgeNotes:
             self._note(list(self._on_way), "")
         elif isinstance(event, DeadLettered):
             self.failed(MessageRefusedError.__name__)
+        elif isinstance(event, Refused) and isinstance(action, Send) and self._acknowledges_first:
+            self._on_lost(action.messages, event)
+
+    def _on_lost(self, messages: list[BridgeMessage], event: Refused) -> None:
+        """Note a refused message that does not come again, and the messages stored before it."""
+        if event.is_prefix_stored:
+            self._note([message.message_id for message in messages[: event.index]], "")
+        self._note([messages[event.index].message_id], MessageRefusedError.__name__)
 
     def failed(self, error: str) -> None:
         """Note the failed messages with the class of the error.

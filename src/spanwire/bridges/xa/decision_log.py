@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from typing import Final
 
+from spanwire.bridges.uncancelled import to_its_end
 from spanwire.bridges.xa.decisions import Decisions
 from spanwire.bridges.xa.log_file import LogStorage
 from spanwire.bridges.xa.records import Decision, Done, Heuristic, Record, header_line, read_lines, record_line
@@ -79,7 +80,7 @@ class DecisionLog:
         """Read the file again after an error. Raises `StoreError`."""
         async with self._turn:
             if self._broken is not None:
-                self._decisions = await asyncio.to_thread(self._read)
+                self._decisions = await to_its_end(asyncio.to_thread(self._read))
                 self._unwritten.clear()
                 self._epoch += 1
                 self._broken = None
@@ -112,11 +113,11 @@ class DecisionLog:
             last = self._taken
             whole = _encoded(self._decisions) if self._size > MAX_FILE_BYTES else None
             try:
-                await asyncio.to_thread(self._store, records, whole)
+                await to_its_end(asyncio.to_thread(self._store, records, whole))
             except OSError as error:
                 self._broken = f"{self._where}: cannot be written: {error.strerror or error}"
                 raise StoreError(self._broken) from None
-            except BaseException:  # cancelled; the thread may still write
+            except BaseException:  # cancelled, and the thread has ended before the file is read again or closed
                 self._broken = f"{self._where}: a write was interrupted"
                 raise
             self._stored = last

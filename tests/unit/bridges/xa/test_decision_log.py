@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,38 @@ class Disk:
 
 def pending(log: DecisionLog, bridge: str = "orders") -> list[str]:
     return [decision.transaction for decision in log.pending(bridge)]
+
+
+def test_a_log_is_closed_after_a_cancelled_write_has_ended() -> None:
+    class SlowDisk(Disk):
+        """A disk that writes when it is told."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.begun, self.goes_on = threading.Event(), threading.Event()
+
+        def append(self, octets: bytes) -> None:
+            self.begun.set()
+            self.goes_on.wait()
+            assert not self.is_closed
+            super().append(octets)
+
+    async def scenario() -> None:
+        disk = SlowDisk()
+        log = DecisionLog(disk, "log")
+        deciding = asyncio.create_task(log.decide(decision(1)))
+        while not disk.begun.is_set():
+            await asyncio.sleep(0)
+        deciding.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        has_waited = not deciding.done()
+        disk.goes_on.set()
+        await asyncio.gather(deciding, return_exceptions=True)
+        log.close()
+        assert has_waited and deciding.cancelled() and disk.appends == 1
+
+    asyncio.run(scenario())
 
 
 def test_a_decision_is_found_again_until_it_is_carried_out() -> None:
