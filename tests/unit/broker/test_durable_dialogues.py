@@ -434,7 +434,7 @@ def test_messages_for_a_late_subscription_are_committed_in_slices(subscriptions:
     token = producer.commits(1)
     assert isinstance(producer.state.job, ConnectionJob)
     stage.settle()
-    stage.syncs()
+    stage.settle()
     assert producer.is_answered(token)
     assert [listener.takes() for listener in late] == [texts] * subscriptions
 

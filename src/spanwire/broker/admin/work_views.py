@@ -93,7 +93,7 @@ def branch_view(branch: Branch) -> BranchView:
         sends = len(record.sends)
         acknowledgements = sum([len(acks.sequences) for acks in record.acks])
     else:
-        sends, acknowledgements = len(branch.sends), max(0, branch.count - len(branch.sends))
+        sends, acknowledgements = len(branch.sends), max(0, branch.count + branch.late - len(branch.sends))
     xid = branch.xid
     return BranchView(
         xid=str(xid),

@@ -13,12 +13,15 @@ from spanwire.broker.persistence.duplicate_ids import SendIdentity
 from spanwire.broker.policy.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.ports import Principal
 from spanwire.model.destination import Destination
-from spanwire.model.errors import JmsError, ResourceAllocationError
+from spanwire.model.errors import JmsError, ResourceAllocationError, xa_error
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
 MOVED_IN_STEP: Final = 10_000  # sends in the list; moving so many takes the time of one step
+COPIED_AT_ONCE: Final = 100  # messages that get copies before the list is moved; steps, if they are more
 MAX_UNCOMMITTED: Final = 100_000  # sends and acknowledged messages in open transactions of a connection
+MAX_LATE_COPIES: Final = 1_000_000  # as many as ten full connections; half a kilobyte each, with shared bodies
+XA_RETRY: Final = 4  # XAException's code: the branch stays prepared
 
 
 class UncommittedLimit:
@@ -50,13 +53,28 @@ class Uncommitted:
         self._limit.exceeded += 1
 
 
+class LateCopies:
+    """Number and limit of the copies for durable subscriptions that were made after the sends.
+
+    They count apart from `Uncommitted`: the sender can do nothing about the subscriptions of others.
+
+    All copies of a message share its bytes. Each counts them in memory like other copies, but is never refused there.
+    """
+
+    __slots__ = ("count", "limit")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.limit = MAX_LATE_COPIES
+
+
 class TransactedSend:
     """A message for a resolved and authorised destination.
 
     ``usage`` counts the message until the transaction ends. ``identity`` is the duplicate id, if the message has one;
     all copies of one send share it. ``staged`` is the number of a prepared message in its `Staging`, 0 for none.
     ``served`` is the highest number of a durable subscription that the destination had had at the send: those made
-    later get copies at the commit.
+    later get copies at the prepare and the commit.
     """
 
     __slots__ = ("destination", "identity", "message", "served", "staged", "usage")
@@ -73,14 +91,15 @@ class TransactedSend:
 class Staging:
     """The stored sends of a prepared branch, which its commit can move from ``destination`` to their destinations.
 
-    The send with number ``n`` has the sequence ``before + n`` there.
+    The send with number ``n`` has the sequence ``before + n`` there. The commit removes ``removals`` instead.
     """
 
-    __slots__ = ("before", "destination")
+    __slots__ = ("before", "destination", "removals")
 
-    def __init__(self, destination: Destination, before: int) -> None:
+    def __init__(self, destination: Destination, before: int, removals: list[tuple[Destination, int]]) -> None:
         self.destination: Final[Destination] = destination
         self.before: Final[int] = before
+        self.removals: Final[list[tuple[Destination, int]]] = removals
 
 
 class TransactedAck:
@@ -148,10 +167,11 @@ class Transaction:
 
     The transaction's messages count in memory until its end. With ``is_repeated`` the transaction took effect earlier,
     on a connection that broke before the answer, and collects nothing. ``messages`` counts sent messages, ``sends`` has
-    an entry per copy. ``removals`` and ``metadata`` are further changes of the store in the same unit. With ``staging``
-    a commit moves the sends there, in place of ``removals``, unless the transaction has changed since. ``lettered`` is
-    the number of ``acks`` whose dead letters are among ``sends``. The broker never rolls back a ``prepared``
-    transaction. With a ``stager`` the commit delivers no message.
+    an entry per copy. ``late`` of the entries count in ``late_copies`` instead of ``count``. ``removals`` and
+    ``metadata`` are further changes of the store in the same unit. With ``staging`` a commit moves the sends there, in
+    place of ``removals``, unless the transaction has changed since. ``lettered`` is the number of ``acks`` whose dead
+    letters are among ``sends``. The broker never rolls back a ``prepared`` transaction. With a ``stager`` the commit
+    delivers no message.
     """
 
     def __init__(self, name: str, uncommitted: Uncommitted, is_repeated: bool) -> None:
@@ -163,6 +183,8 @@ class Transaction:
         self.sends: Final[list[TransactedSend]] = []
         self.acks: Final[list[TransactedAck]] = []
         self.count = 0
+        self.late = 0
+        self.late_copies: LateCopies | None = None
         self.refusal: JmsError | None = None  # of a message or acknowledgement; allows only rollback
         self._full: JmsError | None = None
         self.prepared = False
@@ -196,29 +218,58 @@ class Transaction:
         send.usage.add(send.message.size)
         self._counted += 1
 
-    def add_late_copies(self, index: int) -> int:
-        """Add copies of the message with this ``index`` for durable subscriptions that came after the send.
+    def add_late_copies(self, index: int, topic: BrokerDestination, until: int, room: LateCopies) -> int:
+        """Add copies of messages, from this ``index`` on, for durable subscriptions that came after the send.
 
-        The copies stand in front of the message, in the order of the sends.
+        Subscriptions with numbers above ``until`` get none. The copies of a message stand in front of it, in the order
+        of the sends. ``topic`` is the destination of the messages, or its successor of the same name.
 
         Returns:
             The number of steps.
 
         Raises:
             ResourceAllocationError: the limit is exceeded.
+            XaError: the same for a prepared branch, which stays prepared.
         """
-        send = self.sends[index]
-        topic = send.destination
-        queues = topic.durable_queues(send.message, send.served)
-        send.served = topic.served
-        self._grow(len(queues))
-        copies = [TransactedSend(queue, send.message.twin(), send.usage) for queue in queues]
-        for copy in copies:
-            copy.identity = send.identity
-            copy.usage.add(copy.message.size)
-        self.sends[index:index] = copies
-        self._counted += len(copies)
-        return len(copies) + topic.load // STEPS_OF_REQUEST + len(self.sends) // MOVED_IN_STEP
+        sends = self.sends
+        destination = sends[index].destination
+        end = self._counted if index < self._counted else len(sends)
+        queues: list[list[BrokerDestination]] = []
+        steps = 0
+        for send in sends[index : min(end, index + COPIED_AT_ONCE)]:
+            if send.destination is not destination or steps >= COPIED_AT_ONCE:
+                break
+            found = topic.durable_queues(send.message, send.served, until)
+            queues.append(found)
+            steps += 1 + len(found) + topic.load // STEPS_OF_REQUEST
+        count = sum([len(found) for found in queues])
+        self._grow_late(count, room)
+        spliced: list[TransactedSend] = []
+        for send, found in zip(sends[index : index + len(queues)], queues, strict=True):
+            send.served = until
+            for queue in found:
+                copy = TransactedSend(queue, send.message.twin(), send.usage)
+                copy.identity = send.identity
+                if index < self._counted:
+                    copy.usage.add(copy.message.size)
+                spliced.append(copy)
+            spliced.append(send)
+        sends[index : index + len(queues)] = spliced
+        if index < self._counted:
+            self._counted += count
+        return steps + len(sends) // MOVED_IN_STEP
+
+    def _grow_late(self, count: int, room: LateCopies) -> None:
+        if room.count + count > room.limit:
+            text = (
+                f"commits and prepared transactions hold {room.count} copies for durable subscriptions that were made "
+                f"after the sends; at most {room.limit} are allowed: end others before {self.name}, or remove "
+                f"subscriptions"
+            )
+            raise xa_error(text, XA_RETRY) if self.prepared else ResourceAllocationError(text)
+        room.count += count
+        self.late += count
+        self.late_copies = room
 
     def add_ack(self, ack: TransactedAck) -> None:
         """Add acknowledged messages.
@@ -275,7 +326,7 @@ class Transaction:
     @property
     def size(self) -> int:
         """The number of changes to carry out, unless a commit moves the sends."""
-        return self.count + len(self.removals)
+        return self.count + self.late + len(self.removals)
 
     def forget(self, at_most: int) -> bool:
         """Drop up to ``at_most`` sends from the end, or acknowledgements if no sends are left.
@@ -300,6 +351,9 @@ class Transaction:
         self._uncommitted.count -= self.count
         self._counted = 0
         self.count = 0
+        if self.late_copies is not None:
+            self.late_copies.count -= self.late
+        self.late = 0
 
     def _grow(self, count: int) -> None:
         if self._uncommitted.count + count > self._uncommitted.limit:

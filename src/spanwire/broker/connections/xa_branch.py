@@ -12,6 +12,7 @@ from array import array
 from typing import Final
 
 from spanwire.broker.connections.transaction import Transaction, Uncommitted
+from spanwire.broker.dispatch.destination import NEWEST
 from spanwire.broker.metadata import MAX_VALUE_BYTES
 from spanwire.broker.ports import Principal
 from spanwire.broker.queue.queue import Queue
@@ -44,11 +45,12 @@ class BranchRecord:
     """The stored record of a prepared branch.
 
     ``number`` is the number of the branch's destination in the store. ``sends`` are the final destinations of the
-    messages there, in order. ``sequences`` of the messages are not part of the encoded record. Scheduled messages are
-    delivered with the rights of ``sender``.
+    messages there, in order. Messages to topics are for durable subscriptions with numbers above ``until``, made after
+    the prepare. ``sequences`` of the messages are not part of the encoded record. Scheduled messages are delivered with
+    the rights of ``sender``.
     """
 
-    __slots__ = ("acks", "number", "sender", "sends", "sequences")
+    __slots__ = ("acks", "number", "sender", "sends", "sequences", "until")
 
     def __init__(self, number: int, sends: list[Destination], acks: list[StoredAcks]) -> None:
         self.number: Final[int] = number
@@ -56,6 +58,7 @@ class BranchRecord:
         self.acks: Final[list[StoredAcks]] = acks
         self.sequences: list[int] = []
         self.sender: Principal | None = None
+        self.until = NEWEST
 
     def removals(self) -> list[tuple[Destination, int]]:
         """Return the messages of the branch's destination, for their removal."""
@@ -137,7 +140,7 @@ class RecordDraft:
         if count > 0:
             self._acks.append(f"[{index},{first},{count}]")
 
-    def encoded(self, number: int, sender: Principal | None) -> bytes:
+    def encoded(self, number: int, sender: Principal | None, until: int = NEWEST) -> bytes:
         """Return the record as JSON.
 
         Raises:
@@ -148,6 +151,8 @@ class RecordDraft:
         names = json.dumps(named, separators=(",", ":"))
         runs = f'"sends":[{",".join(self._sends)}],"acks":[{",".join(self._acks)}]'
         text = f'{{"line":{number},"destinations":{names},{runs}'
+        if until != NEWEST:
+            text += f',"until":{until}'
         if sender is not None:
             groups = json.dumps(sorted(sender.groups), separators=(",", ":"))
             text += f',"user":{json.dumps(sender.name)},"groups":{groups}'
@@ -179,7 +184,7 @@ def encode_record(record: BranchRecord) -> bytes:
         draft.send(destination)
     for held in record.acks:
         draft.acknowledge(held.destination, held.sequences)
-    return draft.encoded(record.number, record.sender)
+    return draft.encoded(record.number, record.sender, record.until)
 
 
 def decode_record(value: bytes) -> BranchRecord:
@@ -204,6 +209,10 @@ def decode_record(value: bytes) -> BranchRecord:
                 acks[index] = StoredAcks(destinations[index], [])
             acks[index].sequences.extend(range(first, first + count))
         record = BranchRecord(number, sends, list(acks.values()))
+        until: int = values.get("until", NEWEST)  # a store from before Spanwire kept it has no messages to topics
+        if not 0 <= until <= NEWEST:
+            raise ValueError("not a number of a durable subscription")
+        record.until = until
         if "user" in values:
             user: str = values["user"]
             groups: list[str] = values["groups"]

@@ -33,6 +33,7 @@ from spanwire.broker.topic.durable_subscription import (
     DurableSubscription,
     ReadableMessages,
     SubscriptionTerms,
+    decode_number,
     decode_principal,
     decode_terms,
     encode_terms,
@@ -150,7 +151,9 @@ class DurableSubscriptions:
             self._check_right(state, durable, READ, "read from")
         durable.principal = principal
         durable.is_checked = False
-        self._context.metadata.put_metadata(SUBSCRIPTIONS, _key(durable.terms), encode_terms(durable.terms, principal))
+        self._context.metadata.put_metadata(
+            SUBSCRIPTIONS, _key(durable.terms), encode_terms(durable.terms, principal, durable.number)
+        )
         if durable.has_pattern:
             self._map.serve(durable)
 
@@ -190,18 +193,25 @@ class DurableSubscriptions:
     def _make(self, terms: SubscriptionTerms, principal: Principal, selector: Selector | None) -> DurableSubscription:
         store = self._context.store
         destination = subscription_destination(terms)
-        self._context.metadata.put_metadata(SUBSCRIPTIONS, _key(terms), encode_terms(terms, principal))
+        number = self._context.newest_durable + 1
+        self._context.metadata.put_metadata(SUBSCRIPTIONS, _key(terms), encode_terms(terms, principal, number))
         if store is not None:
             store.add_destination(destination)
-        return self._enter(terms, principal, selector, destination)
+        return self._enter(terms, principal, selector, destination, number)
 
     def _enter(
-        self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, destination: Destination
+        self,
+        terms: SubscriptionTerms,
+        principal: Principal | None,
+        selector: Selector | None,
+        destination: Destination,
+        number: int,
     ) -> DurableSubscription:
         policy = self._policies.entry_for(terms.topic.parts()[0])
         queue = new_durable_queue(destination, policy, self._usage, self._context, terms.topic.parts()[0])
         queue.slow_consumers = self._map.slow_consumers(policy)
         durable = self._made(terms, principal, selector, queue)
+        durable.number = number
         durable.offline_since = self._context.monotonic
         self._map.durables[terms.key] = durable
         self._map.fan_out.enter(durable)
@@ -341,10 +351,11 @@ class DurableSubscriptions:
 
         A crash amid unsubscribing leaves a queue without a description; remove the queue.
         """
-        for value in metadata.get(SUBSCRIPTIONS, {}).values():
+        values = list(metadata.get(SUBSCRIPTIONS, {}).values())
+        for number, value in zip(_numbers(values), values, strict=True):
             terms = decode_terms(value)
             selector = None if terms.selector is None else parse_selector(terms.selector)
-            self._enter(terms, decode_principal(value), selector, subscription_destination(terms))
+            self._enter(terms, decode_principal(value), selector, subscription_destination(terms), number)
         self.remote_subscribers.recover(metadata.get(REMOTE_SUBSCRIBERS, {}), set(self._map.durables))
         for entry in subscriptions:
             durable = self._map.durables.get(entry.destination.name)
@@ -358,6 +369,20 @@ class DurableSubscriptions:
 def _key(terms: SubscriptionTerms) -> bytes:
     """Return the key of a subscription in the store."""
     return terms.key.encode("utf-8", "surrogatepass")
+
+
+def _numbers(values: list[bytes]) -> list[int]:
+    """Return the number of each stored subscription; those without get the lowest free numbers."""
+    numbers = [decode_number(value) for value in values]
+    used = set(numbers)
+    lowest = 0
+    for index, number in enumerate(numbers):
+        if number == 0:
+            lowest += 1
+            while lowest in used:
+                lowest += 1
+            numbers[index] = lowest
+    return numbers
 
 
 def _check_cursors(durable: DurableSubscription) -> None:

@@ -42,7 +42,6 @@ class FanOutRoom:
         self._index: Final[PatternIndex] = PatternIndex()  # of the wildcards of durable subscriptions
         self._by_name: Final[dict[str, dict[int, None]]] = {}  # durable subscriptions by the names of their topics
         self._by_number: Final[dict[int, DurableSubscription]] = {}
-        self._next_number = 0
         self._weight = 0  # weight of all durable subscriptions
         self.patterns = 0  # wildcards of all durable subscriptions
 
@@ -50,8 +49,7 @@ class FanOutRoom:
         """Count a new durable subscription."""
         self._weight += durable.weight
         self._wildcards.wild.add(durable.patterns, durable.weight)
-        self._next_number += 1
-        durable.number = self._next_number
+        self._context.newest_durable = max(self._context.newest_durable, durable.number)
         self._by_number[durable.number] = durable
         self.patterns += len(durable.patterns)
         for pattern in durable.patterns:

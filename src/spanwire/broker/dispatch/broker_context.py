@@ -158,6 +158,7 @@ class BrokerContext:
         self.steps = 0  # work done: requests, and their immediate effects on many destinations or consumers
         self.wall_ms = 0
         self.monotonic = 0.0
+        self.newest_durable = 0  # highest number of a durable subscription so far, also in earlier runs of the broker
         self.order = 0  # the last number of the dispatch order
         self._request = 0
         self._fetching: Final[dict[int, StoreReader]] = {}

@@ -15,6 +15,8 @@ from spanwire.model.destination import Destination
 from spanwire.model.ledger import ACKNOWLEDGED, ARRIVED, FIRST_OUT, LETTERS, MOVED_IN, SENT, Sums
 from spanwire.model.message import Message
 
+NEWEST: Final = 1 << 62  # higher than the number of every durable subscription
+
 
 class BrokerDestination(MessageHolder):
     """A destination that takes messages: a queue, a topic, or the schedule."""
@@ -101,9 +103,10 @@ class BrokerDestination(MessageHolder):
     def expire(self, reference: MessageReference) -> None:
         """Handle the expiry of a pending message."""
 
-    def durable_queues(self, message: Message, after: int = 0) -> list[BrokerDestination]:
-        """Return the queues of the durable subscriptions that get a copy of ``message``, without those that were made
-        up to number ``after``.
+    def durable_queues(self, message: Message, after: int = 0, until: int = NEWEST) -> list[BrokerDestination]:
+        """Return the queues of the durable subscriptions that get a copy of ``message``.
+
+        The numbers of the subscriptions are above ``after``, up to ``until``.
         """
         return []
 

@@ -102,7 +102,7 @@ class DurableSubscription:
         self.names: Final[dict[str, None]] = {part.qualified_name: None for part in parts if not part.is_pattern}
         self.patterns: Final[list[Destination]] = [part for part in parts if part.is_pattern]
         self.has_pattern: Final[bool] = len(self.patterns) > 0
-        self.number = 0  # place among all durable subscriptions, the oldest first
+        self.number = 0  # place among all durable subscriptions, the oldest first; kept in the store
 
     def covers(self, topic: Destination) -> bool:
         """Return True if messages to ``topic`` are for this subscription.
@@ -154,8 +154,8 @@ def subscription_destination(terms: SubscriptionTerms) -> Destination:
     return Destination(SUBSCRIPTION, terms.key)
 
 
-def encode_terms(terms: SubscriptionTerms, principal: Principal | None = None) -> bytes:
-    """Encode terms for the store, as JSON; a given principal adds user and groups."""
+def encode_terms(terms: SubscriptionTerms, principal: Principal | None = None, number: int = 0) -> bytes:
+    """Encode terms for the store, as JSON; a given principal adds user and groups, a ``number`` above 0 itself."""
     fields: dict[str, object] = {
         "client_id": terms.client_id,
         "name": terms.name,
@@ -166,6 +166,8 @@ def encode_terms(terms: SubscriptionTerms, principal: Principal | None = None) -
     if principal is not None:
         fields["user"] = principal.name
         fields["groups"] = sorted(principal.groups)
+    if number > 0:
+        fields["number"] = number
     return json.dumps(fields).encode("ascii")
 
 
@@ -201,6 +203,22 @@ def decode_principal(value: bytes) -> Principal | None:
         if isinstance(user, str) and isinstance(groups, list):
             return Principal(user, frozenset(groups))
     except (ValueError, KeyError, TypeError):
+        pass
+    raise StoreError(UNREADABLE)
+
+
+def decode_number(value: bytes) -> int:
+    """Return the number that `encode_terms` added, 0 in a store from before Spanwire kept numbers.
+
+    Raises:
+        StoreError: ``value`` does not come from `encode_terms`.
+    """
+    try:
+        record: dict[str, object] = json.loads(value)
+        number = record.get("number", 0)
+        if isinstance(number, int) and number >= 0:
+            return number
+    except (ValueError, AttributeError):
         pass
     raise StoreError(UNREADABLE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.destination import NEWEST, BrokerDestination
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.history.departures import EXPIRED
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
@@ -162,11 +162,14 @@ class Topic(BrokerDestination):
         """Return True if nobody would get or notice a message, but for the copies of durable subscriptions."""
         return not self.subscriptions and not self._context.joins and self.observer is None
 
-    def durable_queues(self, message: Message, after: int = 0) -> list[BrokerDestination]:
-        """Return the queues of the durable subscriptions that get a copy of ``message``, without those that were made
-        up to number ``after``.
+    def durable_queues(self, message: Message, after: int = 0, until: int = NEWEST) -> list[BrokerDestination]:
+        """Return the queues of the durable subscriptions that get a copy of ``message``.
+
+        The numbers of the subscriptions are above ``after``, up to ``until``.
         """
-        return [durable.queue for durable in self.durables if durable.number > after and durable.wants(message)]
+        return [
+            durable.queue for durable in self.durables if after < durable.number <= until and durable.wants(message)
+        ]
 
     def kept_messages(self) -> list[Message]:
         """Return the retained messages without copying; a plain topic has no such messages."""

@@ -20,6 +20,7 @@ from spanwire.broker.persistence.reply_queue import WithheldMessage
 from spanwire.broker.persistence.store_unit import StoreUnit, UnitAdditions, UnitTransfer
 from spanwire.broker.scheduler.schedule import Plans, Schedule
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
+from spanwire.model.destination import TOPIC
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import MessageId
 from spanwire.model.ledger import ACKNOWLEDGED, DEAD_LETTERED, DISCARDED, EXPIRED
@@ -73,6 +74,10 @@ class Commits(Protocol):
 
     def is_accepted(self, identity: SendIdentity) -> bool:
         """Return True if the destination has accepted the duplicate id."""
+        ...
+
+    def add_late_copies(self, transaction: Transaction, index: int, topic: BrokerDestination, until: int) -> int:
+        """Add copies for later durable subscriptions; see `Transaction.add_late_copies`."""
         ...
 
     def check_send(self, work: CommitWork, destination: BrokerDestination, message: Message) -> None:
@@ -154,11 +159,15 @@ class CommitWork(TransactionWork):
     ``messages`` are the messages to dispatch, ``destinations`` counts them by destination. ``runs`` lists messages that
     a client may send again, ``unit`` is the part for the store. The messages of a prepared branch are moved where the
     prepare has stored them, unless work was added or a destination has changed since: then all are stored again.
+    Durable subscriptions with numbers above ``until`` get no message, so that none gets a part of the transaction.
     """
 
-    def __init__(self, commits: Commits, state: ConnectionState, transaction: Transaction, token: int) -> None:
+    def __init__(
+        self, commits: Commits, state: ConnectionState, transaction: Transaction, token: int, until: int
+    ) -> None:
         super().__init__(state, transaction, token)
         self._commits: Final[Commits] = commits
+        self._until: Final[int] = until
         self.messages: list[WithheldMessage] = []
         self.destinations: Final[dict[BrokerDestination, int]] = {}
         self.runs: Final[list[Run]] = []
@@ -184,7 +193,10 @@ class CommitWork(TransactionWork):
     @property
     def size(self) -> int:
         """The number of changes; see `TransactionWork.size`."""
-        return self.transaction.size if self._staging is None else self.transaction.count
+        staging = self._staging
+        if staging is None:
+            return self.transaction.size
+        return self.transaction.count + self.transaction.late + len(staging.removals)
 
     def go_on(self, at_most: int) -> bool:
         """Do at most ``at_most`` steps; see `SlicedWork.go_on`."""
@@ -228,18 +240,19 @@ class CommitWork(TransactionWork):
                 return False
             self.steps += 1
             send = sends[self._send]
-            if send.destination.served > send.served and not transaction.prepared:
-                self.steps += transaction.add_late_copies(self._send)
+            topic = self._late_topic(send)
+            if topic is not None:
+                self.steps += self._commits.add_late_copies(transaction, self._send, topic, self._until)
                 if not self.is_sliced:
                     return False  # copies and selectors may be too much for this turn
                 continue
-            if self._staging is not None and not self._is_as_prepared(sends[self._send]):
+            if self._staging is not None and not self._is_as_prepared(send):
                 self._staging = None
                 self._gather_again()
                 return False  # the removals may make it too large for this turn
-            self._gather_send(sends[self._send], self._send < transaction.counted)
+            self._gather_send(send, self._send < transaction.counted)
             self._send += 1
-        removals = transaction.removals if self._staging is None else []
+        removals = transaction.removals if self._staging is None else self._staging.removals
         while self._removal < len(removals):
             if self.steps >= end:
                 return False
@@ -253,6 +266,13 @@ class CommitWork(TransactionWork):
             self._ack += 1
             self._reference = 0
         return True
+
+    def _late_topic(self, send: TransactedSend) -> BrokerDestination | None:
+        """Return the topic of a message with durable subscriptions made after the send, None without any."""
+        topic: BrokerDestination | None = send.destination
+        if send.destination.removed and send.served < self._until and send.destination.name.kind == TOPIC:
+            topic = self._commits.current_destination(self, send.destination)
+        return topic if topic is not None and min(topic.served, self._until) > send.served else None
 
     def _is_as_prepared(self, send: TransactedSend) -> bool:
         """Return True if the prepare has stored what the commit would store now."""

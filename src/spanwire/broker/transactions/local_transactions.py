@@ -11,7 +11,7 @@ from spanwire.broker.connections.connection_job import (
     SlicedWork,
 )
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
-from spanwire.broker.connections.transaction import LocalTransaction, TransactedAck, Transaction
+from spanwire.broker.connections.transaction import LateCopies, LocalTransaction, TransactedAck, Transaction
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
@@ -80,6 +80,7 @@ class LocalTransactions(Commits, StagedCommits):
         self._audit: Final[ProducerAudit] = audit
         self._parked: Final[ParkedSends] = parked
         self._flow: Final[FlowControl] = parked.flow
+        self.late_copies: Final[LateCopies] = LateCopies()
         self.end: TransactionEnd | None = None
         self.owner: LeavingConnections | None = None
 
@@ -143,7 +144,7 @@ class LocalTransactions(Commits, StagedCommits):
         work: TransactionWork
         try:
             if stager is None:
-                work = CommitWork(self, state, transaction, token)
+                work = CommitWork(self, state, transaction, token, self._context.newest_durable)
                 check_refusal(transaction)
             else:
                 work = StagingWork(self, state, transaction, stager, token)
@@ -230,6 +231,10 @@ class LocalTransactions(Commits, StagedCommits):
     def is_accepted(self, identity: SendIdentity) -> bool:
         """Return True if the destination has accepted the duplicate id; see `Commits.is_accepted`."""
         return self._audit.ids.holds(identity)
+
+    def add_late_copies(self, transaction: Transaction, index: int, topic: BrokerDestination, until: int) -> int:
+        """Add copies for later durable subscriptions; see `Commits.add_late_copies`."""
+        return transaction.add_late_copies(index, topic, until, self.late_copies)
 
     def check_send(self, work: CommitWork, destination: BrokerDestination, message: Message) -> None:
         """Check the room for a message, unless the transaction is prepared; see `Commits.check_send`."""

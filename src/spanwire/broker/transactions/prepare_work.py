@@ -7,14 +7,14 @@ from typing import Final, Protocol
 from spanwire.broker.connections.connection_job import SlicedWork
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import TransactedAck, TransactedSend
-from spanwire.broker.connections.xa_branch import Branch, RecordDraft
+from spanwire.broker.connections.xa_branch import Branch, RecordDraft, branch_destination
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.persistence.store_unit import LEAST_STRETCH, StoreUnit
 from spanwire.broker.scheduler.schedule import Schedule
 from spanwire.broker.transactions.commit_work import Run, note_run
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
-from spanwire.model.destination import Destination
+from spanwire.model.destination import SUBSCRIPTION, TOPIC, Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.ledger import CLIENT
 from spanwire.model.message import Message
@@ -37,6 +37,18 @@ class Prepares(Protocol):
         """
         ...
 
+    def keeps_for_later(self, destination: BrokerDestination, message: Message) -> bool:
+        """Return True if the store is to keep the message for durable subscriptions made before the commit."""
+        ...
+
+    def current_topic(self, destination: BrokerDestination) -> BrokerDestination:
+        """Return the current topic in place of a removed one."""
+        ...
+
+    def add_late_copies(self, branch: Branch, index: int, topic: BrokerDestination, until: int) -> int:
+        """Add copies for later durable subscriptions; see `Transaction.add_late_copies`."""
+        ...
+
     def keep(self, work: PrepareWork) -> None:
         """Hand the branch to the store and answer.
 
@@ -55,11 +67,12 @@ class PrepareWork(SlicedWork):
 
     The messages go to the staging destination with this ``number`` in the store; ``targets`` lists their final
     destinations. ``runs`` lists messages that a client may send again. ``sequences`` has the acknowledged messages by
-    the names of ``destinations``. ``moves`` is True while the commit may move the stored messages.
+    the names of ``destinations``. ``moves`` is True while the commit may move the stored messages. ``for_later`` counts
+    the last of them, which only durable subscriptions with numbers above ``until`` may get, made before the commit.
     """
 
     def __init__(
-        self, owner: Prepares, branch: Branch, state: ConnectionState, token: int, number: int, destination: Destination
+        self, owner: Prepares, branch: Branch, state: ConnectionState, token: int, number: int, until: int
     ) -> None:
         super().__init__()
         self._owner: Final[Prepares] = owner
@@ -67,6 +80,7 @@ class PrepareWork(SlicedWork):
         self.state: Final[ConnectionState] = state
         self.token: Final[int] = token
         self.number: Final[int] = number
+        self.until: Final[int] = until
         self.is_sliced = False
         self.is_answered = False
         self.unit: Final[StoreUnit] = StoreUnit()
@@ -76,11 +90,13 @@ class PrepareWork(SlicedWork):
         self.stored_bytes = 0
         self.scheduled = 0  # messages that the commit will schedule
         self.moves = True
+        self.for_later = 0
+        self._later: Final[list[TransactedSend]] = []
         self._stretches = 0  # consecutive messages for one destination
         self._last: BrokerDestination | None = None
         self.destinations: Final[dict[str, MessageHolder]] = {}
         self.sequences: Final[dict[str, list[int]]] = {}
-        self._destination: Final[Destination] = destination
+        self._destination: Final[Destination] = branch_destination(number)
         self._ack = branch.lettered  # index of the next acknowledgement that may leave dead letters
         self._send = 0
         self._held = 0  # index of the next acknowledgement to gather
@@ -94,7 +110,9 @@ class PrepareWork(SlicedWork):
         end = self.steps + at_most
         if self._is_over:
             return True
-        if not (self._add_letters(end) and self._gather_sends(end) and self._gather_acks(end) and self._sort(end)):
+        if not (self._add_letters(end) and self._gather_sends(end) and self._gather_later(end)):
+            return False
+        if not (self._gather_acks(end) and self._sort(end)):
             return False
         self._owner.keep(self)
         self._is_over = True
@@ -131,20 +149,49 @@ class PrepareWork(SlicedWork):
                 return False
             self.steps += 1
             send = sends[self._send]
-            if send.destination.served > send.served:
-                self.steps += self.branch.add_late_copies(self._send)
+            topic = self._late_topic(send)
+            if topic is not None:
+                self.steps += self._owner.add_late_copies(self.branch, self._send, topic, self.until)
                 if not self.is_sliced:
                     return False  # copies and selectors may be too much for this turn
                 continue
             self._send += 1
+            if send.destination.removed and send.destination.name.kind == SUBSCRIPTION:
+                continue  # its name may be that of another subscription now
             message = send.message
             if self._owner.check_kept(self, send.destination, message):
-                self.unit.add(self._destination, message)
-                self.draft.send(send.destination.name)
-                self.targets.append(send.destination.name)
-                self.stored_bytes += message.size
+                self._keep(send)
                 note_run(self.runs, message.message_id)
                 self._number(send)
+            elif self._owner.keeps_for_later(send.destination, message):
+                if send.identity is None:
+                    self._later.append(send)
+                else:
+                    self._keep(send)  # beside its copies, with which it shares the duplicate id after a restart
+                    self.moves = False
+        return True
+
+    def _late_topic(self, send: TransactedSend) -> BrokerDestination | None:
+        """Return the topic of a message with durable subscriptions made after the send, None without any."""
+        topic = send.destination
+        if topic.removed and send.served < self.until and topic.name.kind == TOPIC:
+            topic = self._owner.current_topic(topic)
+        return topic if min(topic.served, self.until) > send.served else None
+
+    def _keep(self, send: TransactedSend) -> None:
+        self.unit.add(self._destination, send.message)
+        self.draft.send(send.destination.name)
+        self.targets.append(send.destination.name)
+        self.stored_bytes += send.message.size
+
+    def _gather_later(self, end: int) -> bool:
+        """Gather the messages to topics, behind the others: those can be moved in long stretches."""
+        while self.for_later < len(self._later):
+            if self.steps >= end:
+                return False
+            self.steps += 1
+            self._keep(self._later[self.for_later])
+            self.for_later += 1
         return True
 
     def _number(self, send: TransactedSend) -> None:
@@ -161,7 +208,7 @@ class PrepareWork(SlicedWork):
     @property
     def is_worth_moving(self) -> bool:
         """Return True if notes about moved messages cost the store less than to write the messages again."""
-        return self.moves and 0 < self._stretches * LEAST_STRETCH <= len(self.targets)
+        return self.moves and 0 < self._stretches * LEAST_STRETCH <= len(self.targets) - self.for_later
 
     def _gather_acks(self, end: int) -> bool:
         acks = self.branch.acks

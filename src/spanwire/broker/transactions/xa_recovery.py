@@ -22,7 +22,7 @@ from spanwire.broker.connections.xa_branch import (
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.destination import NEWEST, BrokerDestination
 from spanwire.broker.dispatch.jobs import StoreReader
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.metadata import XA_BRANCHES, MetadataRecord
@@ -138,6 +138,8 @@ class RecoveredBranches:
         used: set[int] = set()
         for key, value in metadata.items():
             record = decode_record(value)
+            if record.until != NEWEST:
+                self._context.newest_durable = max(self._context.newest_durable, record.until)
             used.add(record.number)
             branches.append(self._branch(key, record, prepared))
         self._numbers = max(used, default=-1) + 1
@@ -290,16 +292,19 @@ class RecoveredBranches:
             )
         sends: list[TransactedSend] = []
         for name, message in zip(record.sends, sent, strict=True):
-            destination = self._target(branch, name)
+            destination = self._target(branch, name, record.until)
             if destination is not None:
-                sends.append(TransactedSend(destination, message, destination.usage))
+                send = TransactedSend(destination, message, destination.usage)
+                send.served = record.until
+                sends.append(send)
         branch.sends.extend(sends)  # behind the sends counted in memory
         branch.loaded = True
 
-    def _target(self, branch: Branch, name: Destination) -> BrokerDestination | None:
+    def _target(self, branch: Branch, name: Destination, until: int) -> BrokerDestination | None:
         """Return the destination of a staged message.
 
-        Returns None if the destination was removed with all its messages.
+        Returns None if the destination was removed with all its messages. So was a durable subscription whose name has
+        a number above ``until`` now.
         """
         if name.kind == SCHEDULE:
             if self._scheduler is None:
@@ -309,10 +314,10 @@ class RecoveredBranches:
                     XAER_RMERR,
                 )
             return self._scheduler.schedule
-        destination: BrokerDestination | None = self._find_queue(name)
-        if destination is None and name.kind != SUBSCRIPTION:
-            destination = self._destinations.ensure_own(name)
-        return destination
+        if name.kind == SUBSCRIPTION:
+            durable = self._map.durables.get(name.name)
+            return None if durable is None or durable.number > until else durable.queue
+        return self._destinations.ensure_own(name)
 
     def _take_acks(self, branch: Branch, messages: list[Message | None]) -> None:
         record = branch.record

@@ -20,7 +20,7 @@ from spanwire.broker.connections.transaction import (
     Uncommitted,
     UncommittedLimit,
 )
-from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks, branch_destination
+from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_reference import MessageReference
@@ -46,6 +46,7 @@ from spanwire.broker.transactions.local_transactions import (
 from spanwire.broker.transactions.prepare_work import Prepares, PrepareWork
 from spanwire.broker.transactions.undo_work import UndoWork
 from spanwire.broker.transactions.xa_recovery import COMMIT, ROLLBACK, Finisher, RecoveredBranches
+from spanwire.model.destination import TOPIC
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError, SpanwireError, xa_error
 from spanwire.model.ids import AnyTransactionId, XaTransactionId
@@ -305,7 +306,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
 
     def _prepare(self, branch: Branch, state: ConnectionState, token: int) -> int:
         number = self._recovered.take_number()
-        work = PrepareWork(self, branch, state, token, number, branch_destination(number))
+        work = PrepareWork(self, branch, state, token, number, self._context.newest_durable)
         branch.finishing = True
         try:
             check_refusal(branch)
@@ -341,6 +342,20 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         self._flow.check_commit(destination, message)
         return self._context.store is not None and destination.persists(message)
 
+    def keeps_for_later(self, destination: BrokerDestination, message: Message) -> bool:
+        """Return True for a persistent message to a topic; see `Prepares.keeps_for_later`."""
+        name = destination.name
+        return self._context.store is not None and message.persistent and name.kind == TOPIC and not name.is_advisory
+
+    def current_topic(self, destination: BrokerDestination) -> BrokerDestination:
+        """Return the current topic; see `Prepares.current_topic`."""
+        current = self._router.find_or_create(destination.name)
+        return destination if current is None else current
+
+    def add_late_copies(self, branch: Branch, index: int, topic: BrokerDestination, until: int) -> int:
+        """Add copies for later durable subscriptions; see `Prepares.add_late_copies`."""
+        return self._local_transactions.add_late_copies(branch, index, topic, until)
+
     def keep(self, work: PrepareWork) -> None:
         """Store the messages in a staging destination, in one unit with the branch's record.
 
@@ -358,14 +373,17 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             ]
             record = BranchRecord(work.number, work.targets, acks)
             record.sender = branch.sender
+            record.until = work.until
             metadata_record = MetadataRecord(
-                XA_BRANCHES, branch.xid.key, work.draft.encoded(work.number, branch.sender)
+                XA_BRANCHES, branch.xid.key, work.draft.encoded(work.number, branch.sender, work.until)
             )
             take_unit(self._context.units, work.unit, [metadata_record])
             for additions in work.unit.targets():  # one, or none
                 record.sequences = list(range(additions.first, additions.first + additions.count))
                 if work.is_worth_moving:
-                    branch.staging = Staging(additions.destination, additions.first - 1)
+                    moved = additions.count - work.for_later
+                    removals = [(additions.destination, sequence) for sequence in record.sequences[moved:]]
+                    branch.staging = Staging(additions.destination, additions.first - 1, removals)
             self._local_transactions.note_prepared(work.stored_bytes, work.runs)
             branch.record = record
             branch.removals = record.removals()
