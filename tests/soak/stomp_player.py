@@ -54,8 +54,8 @@ class StompClients:
         self._answers(client, "ACK", which)
 
     def nack(self, client: int, which: int) -> None:
-        """Refuse a received message."""
-        if self._versions.get(client) != "1.0":
+        """Refuse a received message, outside of a transaction: Classic refuses that inside of one."""
+        if self._versions.get(client) != "1.0" and client not in self._transactions:
             self._answers(client, "NACK", which)
 
     def begin(self, client: int) -> None:

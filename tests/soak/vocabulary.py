@@ -57,7 +57,7 @@ WEIGHTS: Final = {
     "acknowledge": (4, 3), "commit": (3, 3), "rollback": (3, 2), "recover": (1.5, 1), "close_consumer": (1.5, 0.3),
     "close_session": (0.7, 0.1), "close_connection": (0.4, 0.05), "die": (0.5, 0.1), "browse": (1.5, 1),
     "counts": (2, 2), "unsubscribe": (0.6, 0.2), "listen": (0.7, 0.7), "stop": (0.3, 0.05), "start": (0.3, 0.3),
-    "destroy": (0.2, 0.05), "connection": (0.2, 0.4), "expire": (1, 1), "temporary": (0.3, 0.6), "delete": (0.3, 0.1),
+    "destroy": (0.2, 0.05), "connection": (0.2, 0.4), "expire": (1, 1), "temporary": (0.3, 0.8), "delete": (1, 0.5),
 }  # fmt: skip
 STOMP_WEIGHTS: Final = {  # the same for the steps of STOMP clients, in scenarios that have some
     "stomp": (0.3, 2), "stomp_subscribe": (2, 4), "stomp_send": (12, 12), "stomp_receive": (14, 10),

@@ -127,5 +127,10 @@ def test_the_order_of_competing_consumers_is_free_but_not_what_they_get() -> Non
     competing: Scenario = [("consumer", 1, 1, "A", None, False), ("consumer", 2, 1, "A", None, False)]
     one, other = [["a → m1"], ["b → m2"]], [["b → m2"], ["a → m1"]]
     assert first_difference(competing, one, other) is None
+    seen, otherwise = (
+        ['s browses A → [{"body": "m1"}, {"body": "m2"}]'],
+        ['s browses A → [{"body": "m2"}, {"body": "m1"}]'],
+    )
+    assert first_difference(competing, [[], seen], [[], otherwise]) is None
     assert first_difference(competing, one, [["b → m1"], ["a → m2"]]) is not None
     assert first_difference([competing[0], ("commit", 1)], one, other) is not None
