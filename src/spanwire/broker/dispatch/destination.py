@@ -15,7 +15,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.ledger import ACKNOWLEDGED, ARRIVED, FIRST_OUT, LETTERS, MOVED_IN, SENT, Sums
 from spanwire.model.message import Message
 
-NEWEST: Final = 1 << 62  # higher than the number of every durable subscription
+NEWEST: Final = 1 << 60  # higher than the number of every durable subscription
 
 
 class BrokerDestination(MessageHolder):
