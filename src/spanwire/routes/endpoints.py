@@ -104,6 +104,7 @@ class Host:
 
     names: frozenset[str] = frozenset()
     prefix: str = ""  # of the names of routes without an id
+    takes_options: bool = True  # False for files that a broker reads while it runs
 
     @property
     def url(self) -> str:
@@ -119,6 +120,8 @@ class Host:
 
     def advice(self, name: str) -> str:
         """Return how to give the broker of a URI scheme another URL."""
+        if not self.takes_options:
+            return "a brokerURL in the file"
         return f"-D camel.component.{name}.brokerURL=URL" if self.names else f"--broker {name}=URL"
 
 
@@ -225,10 +228,10 @@ class EndpointReader:
         shown = shown_name(scheme)[:MAX_SHOWN]
         known = suggestion(shown, schemes)
         then = f"{known} For" if known.endswith("?") else f"{known}; for"
-        return location.error(
-            f"there is no endpoint scheme {shown!r}{then} a broker write --broker {shown}=URL, "
-            "or name it in brokers of the file"
-        )
+        is_xml = location.file.endswith(".xml")
+        own = f"write a bean of its component with the id {shown!r}" if is_xml else "name it in brokers of the file"
+        option = f"write {self._host.advice(shown)}, or " if self._host.takes_options else ""
+        return location.error(f"there is no endpoint scheme {shown!r}{then} a broker {option}{own}")
 
     def _jdbc(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:
         if "dbtable" not in parameters:

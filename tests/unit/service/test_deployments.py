@@ -181,6 +181,35 @@ def test_an_unknown_file_type_of_a_broker_is_named() -> None:
         DeployedFileReader("b", {}).read(b"<beans><broker/></beans>", Path("c.xml"), [])
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "advice"),
+    [
+        (
+            "r.yaml",
+            ROUTE.format(name="a", target="B").replace("activemq:", "shop:"),
+            "a broker name it in brokers of the file",
+        ),
+        (
+            "r.xml",
+            "<beans><camelContext><route><from uri='shop:A'/><to uri='activemq:B'/></route></camelContext></beans>",
+            "a broker write a bean of its component with the id 'shop'",
+        ),
+        (
+            "r.xml",
+            "<beans><bean id='far' class='x.ActiveMQComponent'><property name='brokerURL' value='vm://other'/></bean>"
+            "<camelContext><route><from uri='far:A'/><to uri='activemq:B'/></route></camelContext></beans>",
+            "say where it listens with a brokerURL in the file",
+        ),
+    ],
+)
+def test_a_file_of_the_directory_is_told_to_name_its_brokers_itself(name: str, text: str, advice: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        DeployedFileReader("b", {}).read(text.encode(), Path(name), [])
+    assert advice in str(raised.value)
+    assert "--broker" not in str(raised.value)
+    assert "-D" not in str(raised.value)
+
+
 def test_a_name_that_is_taken_while_a_file_is_read_is_not_taken_twice(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -45,6 +45,6 @@ class DeployedFileReader:
     def _definitions(self, content: bytes, path: Path) -> tuple[list[Definition], list[str]]:
         if path.suffix == TOML:
             return list(read_bridges(content, str(path), self._placeholders)), []
-        host = Host(frozenset({self._broker_name}), f"{path.stem}-")
+        host = Host(frozenset({self._broker_name}), f"{path.stem}-", takes_options=False)
         file = read_routes(content, str(path), self._placeholders, {}, host).only(EMBEDDED)
         return bridges_of(file.routes), file.warnings
