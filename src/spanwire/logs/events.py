@@ -77,10 +77,14 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
     },
     "broker.exactly_once.cursor_table": {
         "cursor %s: message %d of %s is missing in the store, and is left out": "cursor-message-missing",
-        "cursor %s: %s is missing in the store; the cursor is ended": "cursor-lost",
+        "cursor %s: %s is missing in the store, so the cursor is ended: stop the broker and run spanwire store "
+        "check, then start the query with another checkpointLocation":
+            "cursor-lost",
     },
     "broker.exactly_once.sinks": {
-        "part %s of a batch is damaged in the store: a commit of it is refused": "sink-part-damaged",
+        "part %s of a batch is damaged in the store, and a commit of it is refused: stop the broker and run "
+        "spanwire store check, then start the query again, which stages the batch anew":
+            "sink-part-damaged",
         "part %s of a batch has lost its messages in the store: stage it again": "sink-part-lost",
         "%s holds %d staged messages that nothing describes; they stay in the store: stop the broker and "
         "run spanwire store check":
@@ -240,9 +244,9 @@ EVENTS: Final[dict[str, dict[str, str]]] = {
             "link-no-advisories",
     },
     "network.demand.heralds": {
-        "network connector %s: %s; brokers with another route to the first consumer may not send to the others": (
-            "consumer-not-announced"
-        ),
+        "network connector %s: %s; some brokers may send messages of topics to one of these consumers alone: "
+        "raise networkTTL of the network connectors":
+            "consumer-not-announced",
     },
     "network.demand.remote_registry": {
         "the broker of brokerId %s has no brokerName, like another one that is linked, and is called %s "

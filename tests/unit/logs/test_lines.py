@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.logs.events import EVENTS
 from spanwire.logs.lines import JSON, START, JsonFormatter, LineFormatter, begin_log
 
 
@@ -62,3 +63,17 @@ def test_a_log_in_a_file_has_the_start_as_well(tmp_path: Path, capsys: pytest.Ca
     told = capsys.readouterr()
     assert (json.loads(told.out)["message"], told.err) == ("started", "")
     assert [json.loads(line)["message"] for line in file.read_text().splitlines()] == ["started", "told"]
+
+
+@pytest.mark.parametrize(
+    ("event", "remedy"),
+    [
+        ("cursor-lost", "run spanwire store check, then start the query with another checkpointLocation"),
+        ("sink-part-damaged", "run spanwire store check, then start the query again"),
+        ("consumer-not-announced", "raise networkTTL"),
+    ],
+)
+def test_an_event_about_a_loss_says_what_to_do(event: str, remedy: str) -> None:
+    (text,) = [text for texts in EVENTS.values() for text, name in texts.items() if name == event]
+    assert remedy in text
+    assert "conduit" not in text

@@ -211,7 +211,12 @@ class CursorTable:
                 continue
             queue = self._source_of(cursor.destination)
             if queue is None:
-                logger.error("cursor %s: %s is missing in the store; the cursor is ended", cursor.name, cursor.shown)
+                logger.error(
+                    "cursor %s: %s is missing in the store, so the cursor is ended: stop the broker and run spanwire "
+                    "store check, then start the query with another checkpointLocation",
+                    cursor.name,
+                    cursor.shown,
+                )
                 cursor.released = True
                 cursor.reserved = ReservedMessages(cursor.reserved.end)
                 continue

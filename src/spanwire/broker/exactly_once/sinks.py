@@ -362,7 +362,11 @@ class Sinks:
         store = self._context.store
         copies = 0 if staged is None else len(staged.sequences)
         if sink is None or store is None or copies != len(part.targets):
-            logger.error("part %s of a batch is damaged in the store: a commit of it is refused", part.key.text)
+            logger.error(
+                "part %s of a batch is damaged in the store, and a commit of it is refused: stop the broker and run "
+                "spanwire store check, then start the query again, which stages the batch anew",
+                part.key.text,
+            )
             return
         if staged is not None:
             part.restore(staged)

@@ -88,7 +88,9 @@ class Heralds:
         if not within(len(consumer.path), self._settings.consumer_ttl):
             return
         if self._routes.heralds >= self.at_most:
-            self._warn(f"more than {self.at_most} consumers behind conduits of this broker have to be announced")
+            self._warn(
+                f"more than {self.at_most} consumers of other brokers would have to be announced to further ones"
+            )
             return
         herald = DemandSubscription(self._bridge, self._table.herald_info(consumer), False)
         try:
@@ -107,7 +109,8 @@ class Heralds:
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "network connector %s: %s; brokers with another route to the first consumer may not send to the others",
+                "network connector %s: %s; some brokers may send messages of topics to one of these consumers alone: "
+                "raise networkTTL of the network connectors",
                 self._settings.name, reason,
             )  # fmt: skip
 
