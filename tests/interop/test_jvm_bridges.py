@@ -121,7 +121,7 @@ def run_file(tmp_path: Path, jars: tuple[str, ...], **words: str) -> subprocess.
 
 def java_processes() -> list[str]:
     found = subprocess.run(
-        ["ps", "-eo", "args", "--ppid", str(os.getpid())], capture_output=True, text=True, check=False
+        ["ps", "-o", "args", "--ppid", str(os.getpid())], capture_output=True, text=True, check=False
     )
     return [line for line in found.stdout.splitlines() if "spanwire bridge jvm" in line]
 

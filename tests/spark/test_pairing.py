@@ -83,6 +83,7 @@ def test_requests_and_replies_become_pairs_and_the_others_dead_letters(
     query = pair_requests.start(rocks, url, tmp_path, 1000, "0 seconds")
     found = Found(url)
     found.read_until(lambda: sum(found.counts.values()) >= 8)
+    wait_for_commit(tmp_path / "checkpoint")
     query.stop()
     waiting = rocks.read.format("statestore").option("stateVarName", "waiting").load(str(tmp_path / "checkpoint"))
     assert waiting.where("value IS NOT NULL").count() == 0
@@ -123,6 +124,15 @@ class Found:
         kind = queue.partition(".")[0]
         assert text == f"{kind} {key}"
         self.letters.append((kind, key, str(properties["dlqDeliveryFailureCause"])))
+
+
+def wait_for_commit(checkpoint: Path) -> None:
+    """Wait until the newest batch is committed: what it sent arrives before its state counts."""
+    newest = max(int(batch.name) for batch in (checkpoint / "offsets").iterdir() if batch.name.isdecimal())
+    deadline = time.monotonic() + END_S
+    while not (checkpoint / "commits" / str(newest)).exists():
+        assert time.monotonic() < deadline, newest
+        time.sleep(0.05)
 
 
 class Victim:

@@ -45,6 +45,14 @@ def jakarta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
 
 
 @pytest.fixture(scope="module")
+def played_on_spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpanwireBroker]:
+    """A running Spanwire on which no other test has played the scenarios."""
+    directory = tmp_path_factory.mktemp("spanwire-javax")
+    with played_spanwire(directory) as process:
+        yield SpanwireBroker(process, directory / "own")
+
+
+@pytest.fixture(scope="module")
 def played_on_another(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpanwireBroker]:
     """A running Spanwire without messages of the other client."""
     directory = tmp_path_factory.mktemp("spanwire-jakarta")
