@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from spanwire.bridges.model.definition import ConnectionFactory, Source
-from spanwire.bridges.providers.redis.parties import CLAIM, IDLE_MS, RedisSource
+import pytest
+
+from spanwire.bridges.model.definition import ConnectionFactory, Source, Target
+from spanwire.bridges.providers.redis.connection import address_of
+from spanwire.bridges.providers.redis.parties import CLAIM, IDLE_MS, RedisSource, RedisTarget
 from spanwire.model.destination import TOPIC, Destination
+from spanwire.model.errors import JmsError
 
 WAIT_S: Final = 10.0
 FACTORY: Final = ConnectionFactory("redis://host", provider="redis")
@@ -69,3 +73,26 @@ def test_a_close_waits_for_a_silent_server_no_longer_than_for_one_read() -> None
         assert not [words for words in server.asked if words[1:2] and words[1] == CLAIM]
 
     asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
+
+
+class LoadingServer:
+    """A server that was started again and reads its log: it answers INFO and refuses each XADD."""
+
+    def __init__(self) -> None:
+        self.place: Final = address_of(FACTORY)
+
+    async def open(self) -> None:
+        """Connect."""
+
+    async def ask(self, *words: object) -> bytes:
+        assert words == ("INFO", "persistence")
+        return b"# Persistence\r\nloading:1\r\naof_enabled:1\r\n"
+
+
+def test_a_target_that_loads_its_data_is_not_open_yet() -> None:
+    """At most once would lose a batch at each attempt."""
+    target = RedisTarget(Target(FACTORY, Destination(TOPIC, "orders")))
+    for name in ("_connection",):
+        setattr(target, name, LoadingServer())
+    with pytest.raises(JmsError, match="redis://host loads its data"):
+        asyncio.run(target.open())

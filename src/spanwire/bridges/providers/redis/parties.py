@@ -242,15 +242,22 @@ class RedisTarget(TargetWithoutReplies):
         self._connection: Final = RedisConnection(target.factory)
 
     async def open(self) -> None:
-        """Connect. Warns of a server that stores messages in snapshots alone."""
+        """Connect. Warns of a server that stores messages in snapshots alone.
+
+        Raises:
+            JmsError: the connection fails, or the server loads its data and would refuse each batch.
+        """
         await self._connection.open()
+        persistence = b""
         with contextlib.suppress(JmsError):  # the user may not be allowed to
             persistence = bytes(await self._connection.ask("INFO", "persistence"))
-            if b"aof_enabled:0" in persistence:
-                logger.warning(
-                    "%s stores messages in snapshots alone, so a crash loses those since the last one; set appendonly",
-                    self._connection.place.shown,
-                )
+        if b"loading:1" in persistence:
+            raise JmsError(f"{self._connection.place.shown} loads its data and takes no messages yet")
+        if b"aof_enabled:0" in persistence:
+            logger.warning(
+                "%s stores messages in snapshots alone, so a crash loses those since the last one; set appendonly",
+                self._connection.place.shown,
+            )
 
     async def send(self, messages: list[BridgeMessage]) -> None:
         """Add a batch of entries as a whole, and wait for the answer."""
