@@ -27,7 +27,7 @@ COMPILED_TESTERS ?= 6
 TESTERS ?= 4
 PYTEST_ARGS ?=
 PURE :=
-COMPILED_TESTS :=
+COMPILED_TESTS := --compiled-all
 DEMO_ARGS ?=
 DIST_ARGS ?=
 AUDIT_ARGS ?=
@@ -220,14 +220,14 @@ test: peers venv  ## all tests on the compiled build; all on the pure one, too, 
 	    $(MAKE) --no-print-directory test-pure && test "$$REQUIRE_PEERS" != 1; \
 	fi
 
-test-all: peers venv  ## every test on both builds
+test-all: peers venv  ## every test on both builds, of packages without a compiled module on the pure one alone
 	@$(MAKE) --no-print-directory test-pure
 	@$(MAKE) --no-print-directory test-compiled
 
 test-pure: venv $(VENV)/.spark-classes  ## all tests on the pure build
 	@bash tools/run_tests.sh $(BIN)/python $(TESTERS) $(PURE) $(PYTEST_ARGS)
 
-test-compiled: compiled $(COMPILED)/.spark $(VENV)/.spark-classes  ## all tests on the compiled build
+test-compiled: compiled $(COMPILED)/.spark $(VENV)/.spark-classes  ## all tests on the compiled build, but of packages without a compiled module
 	@bash tools/run_tests.sh $(COMPILED)/bin/python $(COMPILED_TESTERS) $(COMPILED_TESTS) $(PYTEST_ARGS)
 
 # $(call with_best_build,ARGUMENTS): the compiled build where there is a compiler, else the pure one; says which.

@@ -3,14 +3,15 @@
 # Spark and so a process, and which begin first; all others stay together by file.
 # What failed once and passed when it was tried again (tests/conftest.py says which tests may) is listed as RERUN.
 #
-#     tools/run_tests.sh PYTHON PROCESSES [--smoke | --compiled] [PYTEST ARGUMENTS]
+#     tools/run_tests.sh PYTHON PROCESSES [--smoke | --compiled | --compiled-all] [PYTEST ARGUMENTS]
 #
 # `make test` runs both: with --smoke, on the pure build, of the tests with foreign peers or Spark only those that have the
 # mark `smoke`, and none with the mark `large` or `long`; with --compiled all of these but those with the mark `long`.
-# What no build compiles is tested in one of the two runs.
+# What no build compiles is tested in one of the two runs. --compiled-all is for `make test-all`: all but the folders of
+# which no module is compiled; the pure environment alone has the packages that build Spanwire, which some of them need.
 set -eu
 cd "$(dirname "$0")/.."
-usage="usage: tools/run_tests.sh PYTHON PROCESSES [--smoke | --compiled] [PYTEST ARGUMENTS]"
+usage="usage: tools/run_tests.sh PYTHON PROCESSES [--smoke | --compiled | --compiled-all] [PYTEST ARGUMENTS]"
 python=${1:?$usage}
 processes=${2:?$usage}
 shift 2
@@ -26,6 +27,7 @@ chosen=()
 case ${1:-} in
     --smoke) chosen=("${compiled_only[@]/#/--ignore=}" -m "(smoke or not (peers or large)) and not long") ;;
     --compiled) chosen=("${pure_only[@]/#/--ignore=}" -m "not long") ;;
+    --compiled-all) shift; set -- "${pure_only[@]/#/--ignore=}" "$@" ;;
 esac
 if [ ${#chosen[@]} -gt 0 ]; then
     shift

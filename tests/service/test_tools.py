@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.started import Started, spanwire
+from tests.support.ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +209,6 @@ def test_a_tool_makes_the_broker_of_a_vm_address_that_there_is_not() -> None:
 
 
 def test_an_address_of_a_transport_that_is_not_there_yet_is_refused_in_one_line() -> None:
-    done = spanwire("browse", "--brokerUrl", "http://127.0.0.1:8080", "--destination", "queue://Q")
+    done = spanwire("browse", "--brokerUrl", f"http://127.0.0.1:{free_port()}", "--destination", "queue://Q")
     assert done.returncode != 0
     assert len(done.stderr.splitlines()) == 1

@@ -49,6 +49,13 @@ def spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess
         yield broker
 
 
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A Spanwire of one module, for tests that look at all queues, cursors or routes of a broker."""
+    with BrokerProcess(spanwire_command(), tmp_path_factory.mktemp("own")) as broker:
+        yield broker
+
+
 @pytest.fixture(scope="session")
 def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     require("activemq-broker")

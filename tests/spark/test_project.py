@@ -52,31 +52,31 @@ def test_the_tests_of_a_new_project_pass_with_its_routes_on_spark(project: Path)
 
 @pytest.mark.long
 @pytest.mark.timeout(4 * SPARK_S)
-def test_the_targets_of_a_new_project_do_what_they_say(project: Path, spanwire: BrokerProcess) -> None:
-    url, queue = spanwire.openwire_uri(), NAME.upper()
+def test_the_targets_of_a_new_project_do_what_they_say(project: Path, own_broker: BrokerProcess) -> None:
+    url, queue = own_broker.openwire_uri(), NAME.upper()
     targets = re.findall(r"^  make (\w+)", make(project, "help"), re.MULTILINE)
     assert targets == ["help", "plan", "test", "broker", "send", "drain", "run", "status", "stop"]
-    assert f"route {NAME}\n" in make(project, "plan", spanwire)
-    make(project, "send", spanwire)
-    make(project, "drain", spanwire)
+    assert f"route {NAME}\n" in make(project, "plan", own_broker)
+    make(project, "send", own_broker)
+    make(project, "drain", own_broker)
     assert len(take_all(url, f"{queue}.SMALL")) == 3
     log = project / "run.log"
     with log.open("wb") as output:
         running = subprocess.Popen(
-            ["make", "run"], cwd=project, env=environment(spanwire), stdout=output, stderr=output,
+            ["make", "run"], cwd=project, env=environment(own_broker), stdout=output, stderr=output,
             start_new_session=True,
         )  # fmt: skip
     try:
-        make(project, "send", spanwire)
+        make(project, "send", own_broker)
         deadline = time.monotonic() + SPARK_S
         found = 0
         while found < 3 and running.poll() is None and time.monotonic() < deadline:  # Spark starts meanwhile
             found += len(take(url, f"{queue}.SMALL", 3 - found))
         assert found == 3, log.read_text()
-        while f"{NAME}: running" not in make(project, "status", spanwire):
+        while f"{NAME}: running" not in make(project, "status", own_broker):
             assert time.monotonic() < deadline
             time.sleep(1)
-        assert f"{NAME}.yaml has ended" in make(project, "stop", spanwire)
+        assert f"{NAME}.yaml has ended" in make(project, "stop", own_broker)
         assert running.wait(SPARK_S) == 0
     finally:
         if running.poll() is None:

@@ -96,10 +96,10 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory, spanwire: BrokerProcess, far: BrokerProcess) -> Iterator[Reader]:
+def reader(tmp_path_factory: pytest.TempPathFactory, own_broker: BrokerProcess, far: BrokerProcess) -> Iterator[Reader]:
     today = datetime.now(UTC)
     replaced = {
-        "tcp://127.0.0.1:61616": spanwire.openwire_uri(),
+        "tcp://127.0.0.1:61616": own_broker.openwire_uri(),
         "tcp://127.0.0.1:61626": far.openwire_uri(),
         "2026-01-31": f"{today - timedelta(days=1):%Y-%m-%d}",
         "2026-02-01": f"{today + timedelta(days=1):%Y-%m-%d}",
@@ -109,8 +109,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory, spanwire: BrokerProcess, fa
     reading.ends()
 
 
-def test_a_queue_is_archived_and_a_day_of_it_is_sent_again(reader: Reader, spanwire: BrokerProcess) -> None:
-    url = spanwire.openwire_uri()
+def test_a_queue_is_archived_and_a_day_of_it_is_sent_again(reader: Reader, own_broker: BrokerProcess) -> None:
+    url = own_broker.openwire_uri()
     send(url, "ORDERS", numbered(COUNT))
     reader.runs("archive-a-queue", "archive")
     assert take_all(url, "ORDERS") == []
@@ -121,8 +121,8 @@ def test_a_queue_is_archived_and_a_day_of_it_is_sent_again(reader: Reader, spanw
     assert Counter(message.properties["n"] for message in take_all(url, "ORDERS.AGAIN")) == Counter(range(COUNT))
 
 
-def test_two_brokers_are_bridged_over_a_kill(reader: Reader, spanwire: BrokerProcess, far: BrokerProcess) -> None:
-    url, page = spanwire.openwire_uri(), "bridge-two-brokers"
+def test_two_brokers_are_bridged_over_a_kill(reader: Reader, own_broker: BrokerProcess, far: BrokerProcess) -> None:
+    url, page = own_broker.openwire_uri(), "bridge-two-brokers"
     send(url, "ORDERS", numbered(COUNT))
     reader.writes(page, "bridge.yaml")
     assert "route orders\n" in reader.runs(page, "plan")
@@ -142,8 +142,8 @@ def test_two_brokers_are_bridged_over_a_kill(reader: Reader, spanwire: BrokerPro
     assert Counter(message.properties["n"] for message in found) == Counter(range(2 * COUNT))
 
 
-def test_json_messages_become_rows_of_a_table(reader: Reader, spanwire: BrokerProcess) -> None:
-    url, page = spanwire.openwire_uri(), "feed-a-table"
+def test_json_messages_become_rows_of_a_table(reader: Reader, own_broker: BrokerProcess) -> None:
+    url, page = own_broker.openwire_uri(), "feed-a-table"
     reader.writes(page, "table.yaml")
     for first in (0, 10):
         orders = [{"item": f"i{number}", "price": number / 2} for number in range(first, first + 10)]
@@ -153,7 +153,7 @@ def test_json_messages_become_rows_of_a_table(reader: Reader, spanwire: BrokerPr
 
 
 def test_a_report_knows_what_became_of_each_message(
-    reader: Reader, tmp_path_factory: pytest.TempPathFactory, spanwire: BrokerProcess
+    reader: Reader, tmp_path_factory: pytest.TempPathFactory, own_broker: BrokerProcess
 ) -> None:
     page = "find-lost-messages"
     entries = blocks(page)["policy"]

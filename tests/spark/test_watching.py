@@ -34,9 +34,9 @@ ROUTE = """
 
 
 def test_a_route_is_shown_with_its_batches_and_stopped_through_the_broker(
-    spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, own_broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    url = spanwire.openwire_uri()
+    url = own_broker.openwire_uri()
     send(url, "WATCHED", numbered(25))
     file = read_routes(ROUTE.encode(), "watched.yaml", Placeholders({"url": url}, {}))
     stop = threading.Event()
@@ -79,13 +79,13 @@ ONCE = """{to: {uri: "shop:queue:TRACED.OUT", parameters: {qualityOfServiceMode:
 
 @pytest.mark.long
 def test_a_trace_shows_which_batch_of_which_route_has_read_a_message_and_which_has_written_one(
-    spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
+    spark: SparkSession, own_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    url, stop = spanwire.openwire_uri(), threading.Event()
+    url, stop = own_broker.openwire_uri(), threading.Event()
     text = ROUTE.replace("WATCHED", "TRACED").replace("watched", "traced").replace("cursor: watcher", "cursor: tracer")
     text = text.replace('{to: "shop:queue:TRACED.OUT"}', ONCE)
     file = read_routes(text.encode(), "traced.yaml", Placeholders({"url": url}, {}))
-    control = ControlClient(spanwire.directory / "data", END_S)
+    control = ControlClient(own_broker.directory / "data", END_S)
     traces = [control.ask("trace", destination=f"queue://TRACED{end}", seconds=300) for end in ("", ".OUT")]
     send(url, "TRACED", numbered(25))
     found: list[list[dict[str, object]]] = []

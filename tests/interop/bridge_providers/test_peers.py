@@ -55,8 +55,9 @@ def _file(peer: BridgePeer, near: BrokerProcess, sides: str, words: tuple[str, .
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest, peer: BridgePeer) -> str:
-    """The name of the destinations of a test, at both brokers."""
-    words = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)
+    """The name of the destinations of an attempt at a test, at both brokers."""
+    attempt = getattr(request.node, "execution_count", 1)
+    words = re.sub(r"[^A-Za-z0-9]+", "-", f"{request.node.name}{attempt}")
     peer.create(words)
     return words
 
