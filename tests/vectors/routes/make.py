@@ -46,7 +46,8 @@ def readable(state: RouteState) -> dict[str, object]:
         f"{step} {key}": [group.first_ms, *(plain(message) for message in group.messages)]
         for (step, key), group in state.groups.items()
     }
-    return {"groups": groups, "keys": [list(at) for at in state.keys], "recent": list(state.recent)}
+    keys = [[step, key] for step, known in state.keys.items() for key in known]
+    return {"groups": groups, "keys": keys, "recent": list(state.recent)}
 
 
 def plain(message: BridgeMessage) -> dict[str, object]:

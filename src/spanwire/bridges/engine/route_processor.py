@@ -127,7 +127,7 @@ class Plan:
         duplicates: list[BridgeMessage] = []
         for seen in self._keys.pop(id(message), []):
             duplicates += self._repeated.pop(seen, [])
-            if (seen.step, seen.key) in state.keys:  # else another message of the batch took its place
+            if state.knows(seen.step, seen.key):  # else another message of the batch took its place
                 forgotten = KeyForgotten(seen.step, seen.key)
                 state.apply(forgotten)
                 self.changes.changes.append(forgotten)

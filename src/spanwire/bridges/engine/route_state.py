@@ -6,6 +6,7 @@ stored state again.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -77,7 +78,7 @@ class RouteState:
 
     def __init__(self) -> None:
         self.groups: Final[dict[tuple[int, str], Group]] = {}
-        self.keys: Final[dict[tuple[int, str], None]] = {}  # the oldest first
+        self.keys: Final[dict[int, OrderedDict[str, None]]] = {}  # by step, the oldest first
         self.recent: Final[dict[str, None]] = {}
         self._messages = 0
         self._bytes = 0
@@ -95,10 +96,10 @@ class RouteState:
             self._count(whole.messages, -1)
             return lambda: self._restore(at, whole)
         if isinstance(change, KeySeen):
-            self.keys[at] = None
-            return lambda: self._forget(at)
-        self._forget(at)
-        return lambda: self.keys.update({at: None})
+            self.keys.setdefault(change.step, OrderedDict())[change.key] = None
+            return lambda: self._forget(change.step, change.key)
+        self._forget(change.step, change.key)
+        return lambda: self._know_again(change.step, change.key)
 
     def _scatter(self, at: tuple[int, str]) -> None:
         messages = self.groups[at].messages
@@ -110,8 +111,13 @@ class RouteState:
         self.groups[at] = group
         self._count(group.messages, 1)
 
-    def _forget(self, at: tuple[int, str]) -> None:
-        self.keys.pop(at, None)
+    def _forget(self, step: int, key: str) -> None:
+        self.keys.get(step, {}).pop(key, None)
+
+    def _know_again(self, step: int, key: str) -> None:
+        keys = self.keys.setdefault(step, OrderedDict())
+        keys[key] = None
+        keys.move_to_end(key, last=False)  # it was forgotten because it was the oldest
 
     def _count(self, messages: list[BridgeMessage], sign: int) -> None:
         self._messages += sign * len(messages)
@@ -129,7 +135,11 @@ class RouteState:
         """Return True if a group must be completed before another message is gathered."""
         return self._messages >= MAX_GATHERED or self._bytes >= MAX_GATHERED_BYTES
 
+    def knows(self, step: int, key: str) -> bool:
+        """Return True for a known key."""
+        return key in self.keys.get(step, ())
+
     def oldest_key(self, step: int, limit: int) -> str | None:
         """Return the key of a step to forget, because ``limit`` keys are known; None below the limit."""
-        known = [key for number, key in self.keys if number == step] if len(self.keys) >= limit else []
-        return known[0] if len(known) >= limit else None
+        keys = self.keys.get(step, {})
+        return next(iter(keys)) if len(keys) >= limit else None

@@ -347,7 +347,7 @@ class IdempotentOperation:
     def apply(self, message: BridgeMessage, outcome: Outcome) -> Sequence[BridgeMessage]:
         """Return the message for a new key."""
         key = _key(self.key(message))
-        is_new = (self.number, key) not in outcome.state.keys
+        is_new = not outcome.state.knows(self.number, key)
         if not is_new:
             outcome.repeated.append((KeySeen(self.number, key), message))
         else:
