@@ -6,7 +6,7 @@ stored state again.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -78,7 +78,7 @@ class RouteState:
 
     def __init__(self) -> None:
         self.groups: Final[dict[tuple[int, str], Group]] = {}
-        self.keys: Final[dict[int, OrderedDict[str, None]]] = {}  # by step, the oldest first
+        self.keys: Final[defaultdict[int, OrderedDict[str, None]]] = defaultdict(OrderedDict)  # the oldest first
         self.recent: Final[dict[str, None]] = {}
         self._messages = 0
         self._bytes = 0
@@ -96,7 +96,7 @@ class RouteState:
             self._count(whole.messages, -1)
             return lambda: self._restore(at, whole)
         if isinstance(change, KeySeen):
-            self.keys.setdefault(change.step, OrderedDict())[change.key] = None
+            self.keys[change.step][change.key] = None
             return lambda: self._forget(change.step, change.key)
         self._forget(change.step, change.key)
         return lambda: self._know_again(change.step, change.key)
@@ -112,12 +112,11 @@ class RouteState:
         self._count(group.messages, 1)
 
     def _forget(self, step: int, key: str) -> None:
-        self.keys.get(step, {}).pop(key, None)
+        self.keys[step].pop(key, None)
 
     def _know_again(self, step: int, key: str) -> None:
-        keys = self.keys.setdefault(step, OrderedDict())
-        keys[key] = None
-        keys.move_to_end(key, last=False)  # it was forgotten because it was the oldest
+        self.keys[step][key] = None
+        self.keys[step].move_to_end(key, last=False)  # it was forgotten because it was the oldest
 
     def _count(self, messages: list[BridgeMessage], sign: int) -> None:
         self._messages += sign * len(messages)
@@ -137,9 +136,9 @@ class RouteState:
 
     def knows(self, step: int, key: str) -> bool:
         """Return True for a known key."""
-        return key in self.keys.get(step, ())
+        return key in self.keys[step]
 
     def oldest_key(self, step: int, limit: int) -> str | None:
         """Return the key of a step to forget, because ``limit`` keys are known; None below the limit."""
-        keys = self.keys.get(step, {})
+        keys = self.keys[step]
         return next(iter(keys)) if len(keys) >= limit else None
