@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from tests.conformance.differential.stage import Stage
 from tests.support.stomp_socket import StompFrame, StompSocket
 
 NOTHING_S: Final = 0.25  # after which no frame is expected any more
+GONE_S: Final = 0.1  # until the broker has given back what the client had
 VARYING: Final = ("message-id", "timestamp", "ack", "session", "server", "heart-beat", "receipt-id")
 
 
@@ -150,6 +152,7 @@ class StompClients:
     def _closes(self, client: int) -> None:
         if client in self._sockets:
             self._sockets.pop(client).__exit__()
+            time.sleep(GONE_S)
             self._transactions.pop(client, None)
             self._early.pop(client, None)
 

@@ -132,5 +132,9 @@ def test_the_order_of_competing_consumers_is_free_but_not_what_they_get() -> Non
         ['s browses A → [{"body": "m2"}, {"body": "m1"}]'],
     )
     assert first_difference(competing, [[], seen], [[], otherwise]) is None
+    back: Scenario = [*competing[:1], ("rollback", 1), *competing[1:]]
+    first, second = '{"deliveries": 2, "to": "A"}', '{"body": "m2", "properties": {"n": "Integer 2"}}'
+    ours = [[], [], [f"s browses A → [{second}, {first}]"]]
+    assert first_difference(back, [[], [], [f"s browses A → [{first}, {second}]"]], ours) is None
     assert first_difference(competing, one, [["b → m1"], ["a → m2"]]) is not None
     assert first_difference([competing[0], ("commit", 1)], one, other) is not None
