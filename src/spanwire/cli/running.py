@@ -23,6 +23,10 @@ ANSWER_TIMEOUT_S: Final = 10.0  # seconds; for requests that a broker answers at
 MAX_SHOWN: Final = 20  # brokers listed in an error
 
 
+class UnknownBrokerError(ConfigurationError):
+    """No running broker has the name of the command."""
+
+
 def control_client(options: argparse.Namespace, timeout_s: float = ANSWER_TIMEOUT_S) -> ControlClient:
     """Return a client for the control socket of the broker in the options.
 
@@ -70,7 +74,7 @@ def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]
     if len(named) == 1:
         return Path(named[0].data_directory)  # may come from --data-directory at its start
     if "." not in reference and ":" not in reference and not Path(reference).is_file() and not named:
-        raise ConfigurationError(f"no running broker is named {reference[:80]}; {_advice(running)}")
+        raise UnknownBrokerError(f"no running broker is named {reference[:80]}; {_advice(running)}")
     # unsupported parts do not matter here, because only the data directory is needed
     load_configuration = cast("Callable[..., BrokerConfiguration]", registry.load(registry.CONFIGURATION))
     configuration = load_configuration(reference, dict(options.definitions), environment, skip_unsupported=True)

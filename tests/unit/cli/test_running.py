@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.bridges.operate import no_bridge
 from spanwire.cli.main import main
 from spanwire.cli.process.list import duration, table
 from spanwire.cli.running import broker_directory
@@ -111,6 +112,25 @@ def test_a_name_means_the_running_broker_of_that_name(estate: Estate) -> None:
     estate.runs("b", Path("/data/b"))
     assert estate.finds("b") == Path("/data/b")
     assert estate.refusal("c") == "no running broker is named c; running brokers are a, b"
+
+
+def test_the_list_of_bridges_takes_a_broker_and_tells_how_to_name_a_bridge(
+    estate: Estate, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in estate.environment.items():
+        monkeypatch.setenv(name, value)
+    estate.runs("a", Path("/data/a"))
+    assert main(["bridge", "list", "orders"]) == 1
+    assert capsys.readouterr().err == (
+        "spanwire bridge: no running broker is named orders; running brokers are a; spanwire bridge status NAME shows "
+        "a bridge\n"
+    )
+
+
+def test_a_broker_in_the_place_of_a_bridge_is_told_its_option(estate: Estate) -> None:
+    estate.runs("a", Path("/data/a"))
+    assert no_bridge("b", estate.environment) == "this broker has no bridge 'b'; spanwire bridge list shows all"
+    assert no_bridge("a", estate.environment).endswith("; the name of a broker is written as --configuration a")
 
 
 def test_two_brokers_of_one_file_are_told_apart_by_placeholders(estate: Estate, tmp_path: Path) -> None:

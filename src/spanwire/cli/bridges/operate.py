@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.process.status import bridge_line
-from spanwire.cli.running import control_client
+from spanwire.cli.running import UnknownBrokerError, control_client
+from spanwire.management.running_brokers import running_brokers
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
 
@@ -37,8 +39,11 @@ def list_bridges(arguments: Sequence[str]) -> int:
     placement(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse(arguments)
-    rows = _rows(control_client(options).ask("status"))
-    _print(rows, options.json, _table)
+    try:
+        client = control_client(options)
+    except UnknownBrokerError as error:
+        raise ConfigurationError(f"{error}; spanwire bridge status NAME shows a bridge") from None
+    _print(_rows(client.ask("status")), options.json, _table)
     return 0
 
 
@@ -55,10 +60,18 @@ def status(arguments: Sequence[str]) -> int:
     rows = _rows(control_client(options).ask("status"))
     missing = [name for name in options.names if name not in [row["name"] for row in rows]]
     if missing:
-        raise ConfigurationError(f"there is no bridge {missing[0][:100]!r}; spanwire bridge list shows all")
+        raise ConfigurationError(no_bridge(missing[0], os.environ))
     chosen = [row for row in rows if not options.names or row["name"] in options.names]
     _print(chosen, options.json, lambda rows: [bridge_line(row) for row in rows])
     return FAILURE if any(row["gave_up"] for row in chosen) else 0
+
+
+def no_bridge(name: str, environment: Mapping[str, str]) -> str:
+    """Return the error about an unknown bridge, with the option of a broker for the name of one."""
+    text = f"this broker has no bridge {name[:100]!r}; spanwire bridge list shows all"
+    if name not in [broker.name for broker in running_brokers(environment)]:
+        return text
+    return f"{text}; the name of a broker is written as --configuration {name}"
 
 
 def _operation(action: str) -> Callable[[Sequence[str]], int]:
