@@ -285,7 +285,7 @@ class _Writer:
 
     def _expire(self) -> None:
         copied = {place for places in TOGETHER.values() for place in places}  # Classic has a dead letter of one copy
-        fit = [place for place in self._places if "queue://" in place and place not in copied]
+        fit = [place for place in self._queues if place not in copied]  # a temporary one may end before that is noticed
         if not fit:
             return
         place = self._random.choice(fit)
