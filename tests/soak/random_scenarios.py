@@ -259,7 +259,8 @@ class _Writer:
             self._steps.append(("acknowledge", self._random.choice(fit), self._random.choice((-1, -1, -1, -2, 0))))
 
     def _browse(self) -> None:
-        queues = [place for place in self._places if "queue://" in place]
+        # Classic never ends a browser of one message at a time where windows have no extension.
+        queues = [place for place in self._places if "queue://" in place and "CLOSED" not in place]
         if queues:
             selector = self._random.choice(SELECTORS) if self._happens(0.3) else None
             self._steps.append(("browse", self._any_session(), self._random.choice(queues), selector))
