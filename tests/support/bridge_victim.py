@@ -3,12 +3,14 @@
     python -m tests.support.bridge_victim FILE ACTION:before|after:NUMBER [OPTION…]
 
 ACTION is the name of a class in `spanwire.bridges.engine.dialogue`; the process stops itself before or after the action
-of this number, and says so on standard error. SIGCONT lets it go on. What a link does behind the actions has names,
-too: Store waits for the target, and Acknowledged for the source.
+of this number, and says so on standard error. SIGCONT lets it go on, slowly: messages have to be left when a test on a
+busy machine ends it. What a link does behind the actions has names, too: Store waits for the target, and Acknowledged
+for the source.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -24,6 +26,7 @@ Result = TypeVar("Result")
 Work = Callable[[], Awaitable[None]]
 
 AT_POINT: Final = "at the point"
+SLOW_S: Final = 0.05  # before each action behind the point
 
 
 class Point:
@@ -45,6 +48,8 @@ class Point:
 
     async def around(self, action: str, work: Awaitable[Result]) -> Result:
         """Do a work with a point before and behind it."""
+        if self._left <= 0:
+            await asyncio.sleep(SLOW_S)
         self.passes(action, "before")
         result = await work
         self.passes(action, "after")
