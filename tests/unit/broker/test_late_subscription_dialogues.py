@@ -6,6 +6,7 @@ import pytest
 
 from spanwire.broker.connections.connection_job import JOB_STEPS
 from spanwire.broker.metadata import SUBSCRIPTIONS
+from spanwire.broker.persistence.duplicate_ids import PROPERTY
 from spanwire.broker.topic.durable_subscription import SubscriptionTerms, decode_number, encode_terms
 from spanwire.broker.transactions.xa_transactions import LATER, XA_OK
 from spanwire.model.destination import TRANSACTION, Destination, parse_destination
@@ -168,6 +169,28 @@ def test_a_consumer_of_the_topic_gets_the_messages_of_a_prepared_branch_after_a_
     assert listener.takes() == ["1", "2"]
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_messages_with_and_without_duplicate_ids_keep_their_order_after_a_restart(early: bool) -> None:
+    stage = Stage()
+    if early:
+        subscribes(stage, "early")
+    manager = Manager(stage.peer("x"))
+    manager.begins()
+    manager.sends(T, "1")
+    manager.sends(T, "2", properties={PROPERTY: "an id"})
+    manager.sends(T, "3")
+    assert manager.prepares() == XA_OK
+    settles(stage)
+    stage = stage.restarts()
+    subscribes(stage)
+    listener = stage.peer("c").consumes(T)
+    Manager(stage.peer("y")).commits()
+    settles(stage)
+    assert (listener.takes(), takes(stage)) == (["1", "2", "3"], ["1", "2", "3"])
+    if early:
+        assert takes(stage, "early") == ["1", "2", "3"]
+
+
 def test_messages_for_later_subscriptions_do_not_keep_a_commit_from_moving_the_others() -> None:
     stage = Stage()
     subscribes(stage, "early")
@@ -247,6 +270,24 @@ def test_a_subscription_made_amid_the_slices_of_a_commit_gets_no_part_of_it() ->
     settles(stage)
     assert producer.is_answered(token)
     assert (takes(stage, "before"), takes(stage, "amid")) == (texts(LARGE), [])
+
+
+def test_a_message_sent_after_a_subscription_has_no_copy_to_come_beside_one_sent_before() -> None:
+    """Dead letters that a prepare makes amid its slices can stand so, with the copies behind them."""
+    stage = Stage()
+    subscribes(stage, "before", PICKY)
+    producer = stage.peer("p")
+    producer.begins(1)
+    producer.sends(T, "1", transaction=1)
+    subscribes(stage, "amid", PICKY)
+    producer.sends(T, "2", transaction=1)
+    transaction = next(iter(producer.state.transactions.values()))
+    first, second = transaction.sends
+    until = first.served
+    first.served = 0
+    late = stage.broker.assembly.local_transactions.late_copies
+    transaction.add_late_copies(0, first.destination, until, late)
+    assert (first.served, second.served) == (until, until + 1)
 
 
 def test_a_subscription_made_amid_the_slices_of_a_prepare_gets_all_at_the_commit() -> None:

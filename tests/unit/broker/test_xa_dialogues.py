@@ -43,9 +43,16 @@ class Manager:
     def begins(self, xid: XaTransactionId = X) -> None:
         self.xa.begin(self.peer.state, xid)
 
-    def sends(self, destination: str, *texts: str, xid: XaTransactionId = X, persistent: bool = True) -> None:
+    def sends(
+        self,
+        destination: str,
+        *texts: str,
+        xid: XaTransactionId = X,
+        persistent: bool = True,
+        properties: dict[str, object] | None = None,
+    ) -> None:
         for text in texts:
-            message = self.peer.message(destination, text, persistent=persistent)
+            message = self.peer.message(destination, text, persistent=persistent, properties=properties or {})
             assert self.stage.broker.send(self.peer.state, message, xid, self.peer.new_token(), self.stage.now)
 
     def acknowledges(

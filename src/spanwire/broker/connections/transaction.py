@@ -189,6 +189,7 @@ class Transaction:
         self._full: JmsError | None = None
         self.prepared = False
         self.messages = 0
+        self.has_identities = False  # one of the sends has a duplicate id
         self.lettered = 0
         self.removals: list[tuple[Destination, int]] = []
         self.staging: Staging | None = None
@@ -215,6 +216,7 @@ class Transaction:
             send.destination.refused_uncommitted += 1
             raise
         self.sends.append(send)
+        self.has_identities = self.has_identities or send.identity is not None
         send.usage.add(send.message.size)
         self._counted += 1
 
@@ -246,7 +248,7 @@ class Transaction:
         self._grow_late(count, room)
         spliced: list[TransactedSend] = []
         for send, found in zip(sends[index : index + len(queues)], queues, strict=True):
-            send.served = until
+            send.served = max(send.served, until)
             for queue in found:
                 copy = TransactedSend(queue, send.message.twin(), send.usage)
                 copy.identity = send.identity

@@ -164,11 +164,11 @@ class PrepareWork(SlicedWork):
                 note_run(self.runs, message.message_id)
                 self._number(send)
             elif self._owner.keeps_for_later(send.destination, message):
-                if send.identity is None:
-                    self._later.append(send)
-                else:
-                    self._keep(send)  # beside its copies, with which it shares the duplicate id after a restart
+                if self.branch.has_identities:  # beside its copies: they share the duplicate id after a restart
+                    self._keep(send)  # and those without an id as well, in the order of the sends
                     self.moves = False
+                else:
+                    self._later.append(send)
         return True
 
     def _late_topic(self, send: TransactedSend) -> BrokerDestination | None:
