@@ -270,7 +270,7 @@ def recovered(files: dict[str, bytes]) -> tuple[object, bool]:
     return (recovery.metadata(), lines), is_cut
 
 
-@pytest.mark.parametrize("archive", ["metadata/tables-16", "directories/format-3-tables-16"])
+@pytest.mark.parametrize("archive", ["metadata/tables-16-numbers", "directories/format-3-tables-16"])
 @given(st.data())
 def test_a_damaged_journal_is_refused_or_has_its_content_but_for_its_last_write(
     archive: str, data: st.DataObject

@@ -96,6 +96,19 @@ def test_a_broker_has_what_the_records_are_about(name: str) -> None:
     assert program.asks("begin", query="q", run="r2") == {"epoch": 2, "batch": 0}
 
 
+def test_a_kept_branch_knows_which_subscriptions_are_later_than_its_prepare() -> None:
+    stage = started("tables-16-numbers")
+    reader = stage.peer("reader", client_id="r")
+    listeners = [reader.consumes("topic://PRICES", durable=durable) for durable in ("late", "later")]
+    stage.settle()
+    manager = stage.peer("manager")
+    (xid,) = stage.broker.assembly.xa.prepared()
+    stage.broker.xa.commit(manager.state, xid, False, manager.new_token(), stage.now)
+    stage.settle()
+    stage.settle()
+    assert [listener.takes() for listener in listeners] == [["prepared"], ["prepared"]]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_service_reads_the_orders_of_operators(name: str) -> None:
     assembly = started(name).broker.assembly

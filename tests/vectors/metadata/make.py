@@ -31,6 +31,7 @@ BRANCH: Final = XaTransactionId(4711, b"global", b"\x01")
 BRIDGE: Final = '[bridges.orders]\nsource = {provider = "spanwire", destination = "queue://ORDERS"}\n'
 CONNECTOR: Final = {"name": "hub", "uri": "static:(tcp://hub:61616)", "dynamicallyIncludedDestinations": ["queue://A"]}
 AN_HOUR_MS: Final = 3_600_000
+NAME: Final = f"tables-{MAX_TABLE}-numbers"
 
 
 def filled() -> DiskStage:
@@ -66,8 +67,9 @@ def filled() -> DiskStage:
         stage.waits(0.003)
     branch = stage.peer("branch")
     stage.broker.xa.begin(branch.state, BRANCH)
-    message = branch.message("queue://DUE", "prepared")
-    assert stage.broker.send(branch.state, message, BRANCH, branch.new_token(), stage.now)
+    for name in ("queue://DUE", "topic://PRICES"):
+        message = branch.message(name, "prepared")
+        assert stage.broker.send(branch.state, message, BRANCH, branch.new_token(), stage.now)
     stage.broker.xa.prepare(branch.state, BRANCH, branch.new_token(), stage.now)
     stage.settle()
     orders_of_operators(stage)
@@ -100,7 +102,7 @@ def make() -> None:
     stage.disk_store.journal.note_clean_stop()
     stage.settle()
     disk = stage.disk_store.disk
-    with tarfile.open(HERE / f"tables-{MAX_TABLE}.tar.xz", "w:xz") as archive:
+    with tarfile.open(HERE / f"{NAME}.tar.xz", "w:xz") as archive:
         for name, size in sorted(disk.files().items()):
             entry = tarfile.TarInfo(name)
             entry.size = size
@@ -112,7 +114,7 @@ def make() -> None:
         str(table): {key.decode("latin-1"): base64.b64encode(value).decode() for key, value in records.items()}
         for table, records in sorted(found.items())
     }
-    (HERE / f"tables-{MAX_TABLE}.json").write_text(json.dumps(expected, indent=1) + "\n", "utf-8")
+    (HERE / f"{NAME}.json").write_text(json.dumps(expected, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
