@@ -168,6 +168,18 @@ def test_strict_order_serves_the_first_consumer_as_long_as_it_can_take_messages(
     assert one.out == ["1", "2", "3", "6"]
 
 
+def test_a_strict_order_begins_with_the_oldest_consumer_whoever_comes_and_goes() -> None:
+    stage = stage_with(QueuePolicy(strict_order_dispatch=True))
+    producer = stage.peer("p")
+    one, two = (stage.peer(name).consumes(QUEUE, prefetch=3) for name in "cd")
+    producer.sends(QUEUE, "1")
+    guest = stage.peer("e")
+    guest.consumes(QUEUE, prefetch=3)
+    guest.leaves()
+    producer.sends(QUEUE, "2", "3")
+    assert (one.out, two.out) == (["1", "2", "3"], [])
+
+
 def test_without_consumer_priority_all_take_turns() -> None:
     stage = stage_with(QueuePolicy(use_consumer_priority=False))
     producer = stage.peer("p")

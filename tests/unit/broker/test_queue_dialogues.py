@@ -585,3 +585,25 @@ def test_an_automatic_consumer_has_not_acknowledged_what_was_dispatched_since_th
     peer.leaves()  # 3 and 4 were never written
     assert stage.peer("d").consumes(QUEUE, prefetch=1).takes() == texts[2:3]
     assert stage.view(QUEUE).pending == 2
+
+
+def test_a_new_consumer_goes_behind_the_others_in_turn() -> None:
+    stage = Stage()
+    first, second = (stage.peer(name).consumes(QUEUE) for name in "ab")
+    producer = stage.peer("p")
+    producer.sends(QUEUE, "1")
+    third = stage.peer("c").consumes(QUEUE)
+    producer.sends(QUEUE, "2", "3", "4")
+    assert (first.takes(), second.takes(), third.takes()) == (["1", "3"], ["2"], ["4"])
+
+
+def test_the_turn_stays_with_the_next_consumer_when_another_leaves() -> None:
+    stage = Stage()
+    first, second = (stage.peer(name).consumes(QUEUE) for name in "ab")
+    leaving = stage.peer("c")
+    leaving.consumes(QUEUE)
+    producer = stage.peer("p")
+    producer.sends(QUEUE, "1")
+    leaving.leaves()
+    producer.sends(QUEUE, "2", "3")
+    assert (first.takes(), second.takes()) == (["1", "3"], ["2"])

@@ -99,6 +99,7 @@ class QueueConsumers:
 
     def attach(self, subscription: Subscription, queue: MessageHolder) -> QueueConsumer:
         """Add a consumer of ``queue`` behind the others of the same priority."""
+        self._keep_turn()
         priority = subscription.info.priority if self._policy.use_consumer_priority else 0
         consumer = QueueConsumer(subscription, priority, self._next_rank(), self.ready)
         consumer.index = _index_of(consumer, self.all)
@@ -124,6 +125,7 @@ class QueueConsumers:
 
     def detach(self, consumer: QueueConsumer) -> bool:
         """Remove a consumer. Return False if it is not attached."""
+        self._keep_turn()
         index = self._find(consumer)
         if index >= len(self.all) or self.all[index] is not consumer:
             return False
@@ -141,6 +143,7 @@ class QueueConsumers:
         """Remove and return the consumers that have left."""
         gone = [consumer for consumer in self.all if consumer.subscription.is_detached]
         if gone:
+            self._keep_turn()
             self.all[:] = [consumer for consumer in self.all if not consumer.subscription.is_detached]
             if self._exclusives is not None:
                 self._exclusives = [one for one in self._exclusives if not one.subscription.is_detached]
@@ -168,6 +171,20 @@ class QueueConsumers:
         if consumer.subscription.shared:
             self._shared += number
             self._has_ready = False
+
+    def _keep_turn(self) -> None:
+        """Put the next consumer in turn first, before another one comes or leaves.
+
+        Otherwise a queue whose consumers come and go would serve the oldest one again and again. Many consumers take
+        turns in ``ready``, and a strict order begins with the oldest consumer.
+        """
+        start = self._next
+        if self._strict or not 0 < start < len(self.all) <= FEW or not self.uniform or self._exclusives is not None:
+            return
+        self.all[:] = self.all[start:] + self.all[:start]
+        for consumer in self.all:
+            consumer.rank = self._next_rank()
+        self._next = 0
 
     def _begin_turns(self) -> None:
         """Have the first consumer begin, and the best one among exclusive consumers get the messages."""
