@@ -218,7 +218,7 @@ def decode_number(value: bytes) -> int:
         number = record.get("number", 0)
         if isinstance(number, int) and number >= 0:
             return number
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, TypeError):  # the compiled build refuses a list with TypeError
         pass
     raise StoreError(UNREADABLE)
 
