@@ -23,7 +23,7 @@ from spanwire.service.config.loading import Inspection, load_configuration
 from spanwire.service.config.model import BrokerConfiguration, CodeDirectories, WebConfiguration
 from spanwire.service.config.reference import configuration_file
 from spanwire.service.data_directory import data_directory
-from spanwire.service.machine.allocator import keep_freed_memory
+from spanwire.service.machine.allocator import FreeMemory, keep_freed_memory
 from spanwire.service.machine.event_loop import loop_factory
 from spanwire.service.machine.file_limit import raise_file_limit
 from spanwire.service.machine.interpreter import DepartedCollector, settle_interpreter
@@ -232,6 +232,8 @@ async def _serve(
     settle_interpreter()
     collector = DepartedCollector(lambda: service.broker.assembly.context.departed)
     collector.start()
+    free_memory = FreeMemory()
+    free_memory.start()
     entry = announce(listed(service, reference), os.environ)
     _announce(service)
     manager.ready()
@@ -242,6 +244,7 @@ async def _serve(
         await service.stop()
     finally:
         collector.stop()
+        free_memory.stop()
         if entry is not None:
             entry.withdraw()
     if service.failure is not None:
