@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from spanwire.management.control_client import ControlError
+from spanwire.management.handles import UNAUTHENTICATED
 from spanwire.management.tables.operation_table import COMMAND_ROLES, Role
 from spanwire.web.access import Caller
 from spanwire.web.link import CHANGING, Link, Snapshots
@@ -22,13 +25,14 @@ if TYPE_CHECKING:
     from spanwire.web.events.changes import Changes
 
 Renew = Callable[[bool], Awaitable[Caller]]
+Question = Callable[[Caller], Awaitable[object]]
 LogIn = Callable[[str], Awaitable[Caller]]
 Refusal = Callable[[Request, ProblemError], Response]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
-    """One request. ``caller`` is `NOBODY` on a public route.
+    """One request. ``caller`` is `NOBODY` on a public route, and replaced if the broker has forgotten the login.
 
     ``renew`` logs the caller in again, for answers longer than the life of a handle. Its argument is True if the broker
     has refused the handle. `ProblemError` is raised if the login is refused, or if the role has become too low.
@@ -60,11 +64,14 @@ class Call:
 
         Raises:
             ControlError: the broker does not answer, or refuses
-            ProblemError: the role is too low
+            ProblemError: the role is too low, or a new login is refused
         """
-        if self.caller.handle and self.caller.role < COMMAND_ROLES[command]:
+        return await self._logged_in(partial(self._viewed, command))
+
+    async def _viewed(self, command: str, caller: Caller) -> object:
+        if caller.handle and caller.role < COMMAND_ROLES[command]:
             raise ProblemError(HTTPStatus.FORBIDDEN, f"this needs the role {COMMAND_ROLES[command].name.lower()}")
-        return await self.snapshots.answer(command, self.caller.handle)
+        return await self.snapshots.answer(command, caller.handle)
 
     def forget_older(self, command: str) -> bool:
         """Drop the recent answer to a reading command if it is older than this request. Return True if so.
@@ -80,12 +87,28 @@ class Call:
 
         Raises:
             ControlError: the broker does not answer, or refuses
+            ProblemError: a new login is refused
         """
         try:
-            return await self.link.ask(command, handle=self.caller.handle, **arguments)
+            return await self._logged_in(lambda caller: self.link.ask(command, handle=caller.handle, **arguments))
         finally:
             if command in CHANGING:
                 self.snapshots.forget()
+
+    async def _logged_in(self, question: Question) -> object:
+        """Ask the broker. A broker that has started again knows no handle; then log in, and ask this one thing again.
+
+        The commands of the request before this one have run, so the request as a whole is never repeated.
+        """
+        caller = self.caller
+        try:
+            return await question(caller)
+        except ControlError as error:
+            if error.code != UNAUTHENTICATED or not caller.handle:
+                raise
+        if self.caller is caller:
+            self.caller = await self.renew(True)
+        return await question(self.caller)
 
     async def status(self) -> dict[str, object]:
         """Return a recent status of the broker without totals over destinations."""

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spanwire.management.control_client import ControlError
-from spanwire.management.handles import UNAUTHENTICATED
 from spanwire.management.tables.listing import QueryError
 from spanwire.management.tables.operation_table import Role
 from spanwire.web.access import NOBODY, Access, Caller
@@ -65,15 +64,7 @@ class Endpoint:
         if self._row.role is Role.NONE:
             return await self._row.handler(self._call(request, NOBODY))
         authorization = credentials(request, self._shared.sessions, is_use=LIVE not in request.headers)
-        for attempt in (1, 2):
-            caller = await self._caller(request, authorization)
-            try:
-                return await self._row.handler(self._call(request, caller))
-            except ControlError as error:
-                if error.code != UNAUTHENTICATED or attempt == 2:
-                    raise
-                self._shared.access.forget(authorization, _address(request))  # the broker has started again
-        raise AssertionError("unreachable")
+        return await self._row.handler(self._call(request, await self._caller(request, authorization)))
 
     def _call(self, request: Request, caller: Caller) -> Call:
         shared = self._shared

@@ -12,13 +12,11 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 from spanwire.management.control_client import ControlError
-from spanwire.management.handles import UNAUTHENTICATED
 from spanwire.management.tables.attributes import ViewTable
 from spanwire.web.api import view_rows
 from spanwire.web.calls import Call
@@ -98,7 +96,7 @@ class Changes:
         self._costs.clear()
         for listener in self._live():
             if self._now() - listener.renewed_at >= RENEWAL_S:
-                await self._renew(listener, is_refused=False)
+                await self._renew(listener)
         views = {view.name: view for listener in self._live() for view in listener.views}
         for name in [name for name in self._views if name not in views]:
             del self._views[name]
@@ -146,14 +144,10 @@ class Changes:
     async def _read(self, view: ViewTable) -> list[dict[str, object]] | None:
         """Return the rows of a view, with the login of any listener. Raises `ControlError`."""
         for listener in self._live():
-            for is_again in (False, True):
-                try:
-                    return await view_rows(view, partial(self._answer, listener.call))
-                except ControlError as error:
-                    if error.code != UNAUTHENTICATED or is_again:
-                        raise
-                    if not await self._renew(listener, is_refused=True):  # the broker has started again
-                        break
+            try:
+                return await view_rows(view, partial(self._answer, listener.call))
+            except ProblemError as error:
+                self._end_refused(listener, error)
         return None
 
     async def _answer(self, call: Call, command: str) -> object:
@@ -161,17 +155,21 @@ class Changes:
         self._costs[command] = call.snapshots.cost(command)
         return answer
 
-    async def _renew(self, listener: Listener, *, is_refused: bool) -> bool:
-        """Check a listener's login again; a refused listener is ended. Returns False then."""
+    async def _renew(self, listener: Listener) -> None:
+        """Check a listener's login again; a refused listener is ended."""
         try:
-            listener.call = replace(listener.call, caller=await listener.call.renew(is_refused))
+            listener.call.caller = await listener.call.renew(False)
         except ProblemError as error:
-            if error.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-                listener.end(error.detail)
-                return False
+            self._end_refused(listener, error)
+        else:
+            listener.renewed_at = self._now()
+
+    @staticmethod
+    def _end_refused(listener: Listener, error: ProblemError) -> None:
+        """End a listener whose login the broker refuses. Raises `ControlError` for another problem."""
+        if error.status not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             raise ControlError(error.detail) from error
-        listener.renewed_at = self._now()
-        return True
+        listener.end(error.detail)
 
     def _send(self, view: ViewTable, change: Change) -> None:
         """Send the changes of a view; listeners to the same rows share one event."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -64,7 +63,7 @@ async def by_body(call: Call) -> Response:
     if isinstance(content, list):
         if len(content) > MAX_REQUESTS:
             raise ProblemError(HTTPStatus.BAD_REQUEST, f"a list has at most {MAX_REQUESTS} requests")
-        return JSONResponse(await _answered_in_turn(call, content))
+        return JSONResponse([await _answered(call, one) for one in content])
     return JSONResponse(await _answered(call, content))
 
 
@@ -93,23 +92,6 @@ def request_of(words: list[str]) -> Node:
         names = rest[1].split(",")
         request["attribute"] = names if len(names) > 1 else names[0]
     return request
-
-
-async def _answered_in_turn(call: Call, requests: list[object]) -> list[Node]:
-    """Return the answers to a list of requests.
-
-    If the login ends in the middle, the list goes on with a new one: from the beginning, operations would run twice.
-    """
-    answers: list[Node] = []
-    for request in requests:
-        try:
-            answers.append(await _answered(call, request))
-        except ControlError:
-            if not answers:
-                raise  # nothing has run, and the endpoint tries again
-            call = replace(call, caller=await call.renew(True))
-            answers.append(await _answered(call, request))
-    return answers
 
 
 async def _answered(call: Call, request: object) -> Node:

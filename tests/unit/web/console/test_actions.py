@@ -70,6 +70,24 @@ def test_each_form_runs_its_operation_with_the_role_of_the_api(operation: object
     assert link.count(operation.command) == 1
 
 
+def test_a_form_runs_its_operation_once_when_the_broker_starts_again_behind_it() -> None:
+    class Restarted(FakeBrokerLink):
+        """A broker that starts again behind a purge, whose task goes on."""
+
+        async def ask(self, command: str, **arguments: object) -> object:
+            answer = await super().ask(command, **arguments)
+            if command == "purge":
+                self.forget_handles()
+            return answer
+
+    link = Restarted()
+    link.answers["purge"] = {"task": "7"}
+    link.answers["tasks"] = [{"id": "7", "state": "done", "processed": 3}]
+    data = {"name": "queue://A", "back": BACK}
+    answer = client_of(link).post("/admin/do/queues/purge", data=data, headers=OWN, auth=OTTO)
+    assert (answer.status_code, link.count("purge"), link.count("login")) == (303, 1, 2)
+
+
 def test_a_confirmation_names_the_count() -> None:
     link = FakeBrokerLink()
     link.answers["destinations"] = [{**destination("queue://A", 4_713), "in_flight": 2}, destination("queue://B", 1)]
