@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -63,6 +64,7 @@ def test_queues_are_created_listed_by_conditions_shown_and_deleted(broker: Start
     assert "average_size_bytes" in json.loads(told("queue", "show", "LISTED.B", "--json"))  # an attribute of one alone
     assert told("queue", "delete", "LISTED.A", "--yes").startswith("queue://LISTED.A: ")
     assert told("queue", "list", "LISTED.*").endswith("1 queue\n")
+    assert re.fullmatch(r"none of \d+ queues? matches\n", told("queue", "list", "NOWHERE"))
 
 
 def test_a_purge_shows_before_what_it_removes_and_asks(
@@ -143,7 +145,7 @@ def test_advisory_topics_are_left_out_unless_a_pattern_names_them(broker: Starte
         (("queue", "list", "--where", "pending"), "write ATTRIBUTE=VALUE"),
         (("queue", "list", "--view", "destinatio"), "--view: there is no attribute 'destinatio'"),
         (("queue", "send", "Q", "--body", "x", "--property", "alone"), "--property alone: write NAME=VALUE"),
-        (("queue", "purge", "NOWHERE.>"), "purge: no queue matches queue://NOWHERE.>"),
+        (("queue", "purge", "NOWHERE.>"), "purge: no queue matches queue://NOWHERE.>; spanwire queue list shows all\n"),
     ],
 )
 def test_a_mistake_is_one_line(told: Told, words: tuple[str, ...], part: str) -> None:

@@ -169,7 +169,11 @@ def _property(text: str) -> tuple[str, object]:
 def _effect(
     word: str, action: str, operation: Operation, view: ViewTable, values: dict[str, object], client: ControlClient
 ) -> str:
-    """Return the effect of an operation before its run, with the number of waiting messages."""
+    """Return the effect of an operation before its run, with the number of waiting messages.
+
+    Raises:
+        ConfigurationError: the broker has no such queue or topic
+    """
     if not operation.subject:
         every = (
             f" of {counted(len(fetch(client, view)), view)}"
@@ -187,7 +191,8 @@ def _effect(
         if any(pattern.matches(parse_destination(str(row["destination"]))) for pattern in patterns)
     ]
     if not chosen:
-        return f"{action}: no {word} matches {escaped(', '.join(map(str, names)))}"
+        shown_names = escaped(", ".join(map(str, names)))
+        raise ConfigurationError(f"{action}: no {word} matches {shown_names}; spanwire {word} list shows all")
     shown = [f"{escaped(str(row['destination']))} ({row['pending']} pending)" for row in chosen[:MAX_SHOWN]]
     more = f" and {len(chosen) - MAX_SHOWN} more" if len(chosen) > MAX_SHOWN else ""
     pending = sum(count for row in chosen if isinstance(count := row["pending"], int))

@@ -65,7 +65,10 @@ def list_rows(word: str, view: ViewTable, columns: Sequence[str], arguments: Seq
         return 0
     if items:
         sys.stdout.write(table(view, shown, items))
-    sys.stdout.write(_summary(view, len(items), answer["total"], hidden))
+    if rows and not answer["total"]:
+        sys.stdout.write(f"none of {counted(len(rows), view)} matches\n")
+    else:
+        sys.stdout.write(_summary(view, len(items), answer["total"], hidden))
     return 0
 
 
