@@ -13,6 +13,7 @@ from typing import Any, Final
 import h11
 
 from spanwire.model.errors import RemoteProtocolError
+from spanwire.protocols.detect import OPENWIRE, detect
 
 MAX_HEAD: Final = 64 * 1024  # bytes of the head of an answer
 MAX_ERROR_TEXT: Final = 300  # characters of an answer's text in an error
@@ -86,6 +87,8 @@ class RequestSocket:
                 elif not isinstance(event, h11.InformationalResponse):
                     raise RemoteProtocolError("the broker closed the socket before its answer")
         except h11.RemoteProtocolError as error:
+            if detect(data) == OPENWIRE:
+                raise RemoteProtocolError("it is a port of OpenWire; write tcp:// before the host") from None
             raise RemoteProtocolError(f"no answer of HTTP came: {error}") from None
         return answers
 

@@ -50,7 +50,8 @@ def test_chunked_and_interim_answers_are_read() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\x00\x00\x01\x00ActiveMQ\r\n\r\n", "no answer of HTTP came"),
+        (b"\x00\x00\x01\x40\x01ActiveMQ\x00\x00\x00\x0c", "a port of OpenWire; write tcp:// before the host"),
+        (b"ERROR\nversion:1.2\n\n\x00", "no answer of HTTP came"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n" + b"x" * 1001, "longer than 1000"),
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * (2 * MAX_HEAD), "no answer of HTTP came"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc", "closes the socket after one answer"),
