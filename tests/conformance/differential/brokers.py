@@ -6,6 +6,7 @@ scenarios that need it.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -263,9 +264,10 @@ class ClassicBroker:
         counted: dict[str, Any] = answer["result"]
         return {name: int(value) for name, value in counted.items()}
 
-    def restart(self) -> None:
-        """Kill it and start it again."""
+    def restart(self, away_s: float) -> None:
+        """Kill it, and start it again after so many seconds."""
         self._process.kill()
+        threading.Event().wait(away_s)
         self._process.start()
 
 
@@ -303,9 +305,10 @@ class SpanwireBroker:
             stage.passes(UNTIL_QUIET_MS)
         return last
 
-    def restart(self) -> None:
-        """Kill it and start it again."""
+    def restart(self, away_s: float) -> None:
+        """Kill it, and start it again after so many seconds."""
         self._process.kill()
+        threading.Event().wait(away_s)
         self._process.start()
 
     def _look(self, queue: str) -> Counters:

@@ -77,8 +77,8 @@ class PlayedBroker(Protocol):
         """What it counts of a destination, once nothing moves any more."""
         ...
 
-    def restart(self) -> None:
-        """Kill it as the machine would, and start it again on the same ports and data."""
+    def restart(self, away_s: float) -> None:
+        """Kill it as the machine would, and after so many seconds start it again on the same ports and data."""
         ...
 
 
@@ -128,9 +128,9 @@ class Stage:
         """So much time passes."""
         threading.Event().wait(time_ms / 1_000)
 
-    def restarts(self) -> None:
-        """The broker is killed and comes back."""
-        self.broker.restart()
+    def restarts(self, away_ms: int = 0) -> None:
+        """The broker is killed, and comes back after a time."""
+        self.broker.restart(away_ms / 1_000)
         self.writes("the broker is killed and comes back", None)
 
     def tries(self, part: Callable[[], object]) -> None:

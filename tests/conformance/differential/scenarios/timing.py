@@ -97,9 +97,9 @@ def a_scheduled_message_of_a_transaction_waits_for_its_commit(jms: Stage) -> Non
 @slow
 def a_scheduled_message_survives_a_kill_and_comes_when_it_was_missed(jms: Stage) -> None:
     session = jms.connection().session()
-    session.producer(jms.queue("Q")).sends("missed", properties={"AMQ_SCHEDULED_DELAY": 50})
+    session.producer(jms.queue("Q")).sends("missed", properties={"AMQ_SCHEDULED_DELAY": LATER_MS})
     session.producer(jms.queue("R")).sends("never", properties={"AMQ_SCHEDULED_DELAY": 600_000})
-    jms.restarts()
+    jms.restarts(LATER_MS)
     session = jms.connection().session()
     session.consumer(jms.queue("Q")).receives(1)
     session.consumer(jms.queue("R")).receives_nothing()
