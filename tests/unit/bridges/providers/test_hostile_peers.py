@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
+import sys
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -19,6 +21,7 @@ from pamqp.header import ContentHeader
 
 from spanwire.bridges.model.definition import ConnectionFactory, Source
 from spanwire.bridges.providers import inbox as inbox_module
+from spanwire.bridges.providers.addresses import Place
 from spanwire.bridges.providers.amqp091 import messages as amqp_messages
 from spanwire.bridges.providers.amqp091.frame_reader import MAX_FRAME, MAX_MESSAGE, FrameReader, UnreadableHeader
 from spanwire.bridges.providers.amqp091.readable_properties import readable_properties
@@ -30,7 +33,7 @@ from spanwire.bridges.providers.mqtt.connection import NO_SESSION, MqttConnectio
 from spanwire.bridges.providers.mqtt.incoming import IncomingProperties, MalformedError
 from spanwire.bridges.providers.mqtt.messages import bridge_message
 from spanwire.bridges.providers.redis.parties import READ_OCTETS, RedisSource
-from spanwire.bridges.providers.stomp.connection import MAX_BEAT_MS, _intervals
+from spanwire.bridges.providers.stomp.connection import GONE_S, MAX_BEAT_MS, PROBES, _intervals, connect
 from spanwire.bridges.providers.stomp.messages import bridge_message as stomp_message
 from spanwire.bridges.providers.text_headers import sequence_of
 from spanwire.bridges.providers.window import Window
@@ -265,6 +268,29 @@ def test_a_good_message_of_amqp_is_read_as_the_library_does() -> None:
 )
 def test_heart_beats_of_stomp_that_are_no_numbers_count_as_none(agreed: str, intervals: tuple[int, int]) -> None:
     assert _intervals(agreed) == intervals
+
+
+@pytest.mark.parametrize(("agreed", "is_probed"), [("0,0", True), ("0,20000", True), ("10000,10000", False)])
+def test_a_broker_of_stomp_without_heart_beats_is_probed_by_the_system(agreed: str, is_probed: bool) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\0")
+        writer.write(f"CONNECTED\nversion:1.2\nheart-beat:{agreed}\n\n\0".encode())
+        await reader.read()
+        writer.close()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connection = await connect(Place("here", "127.0.0.1", port, False, "", {}, None, None), None, None)
+        opened = connection._writer.get_extra_info("socket")
+        assert (opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1) == is_probed
+        if is_probed and sys.platform == "linux":
+            idle, pause, count = (opened.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name, _ in PROBES)
+            assert idle + pause * count == GONE_S
+        await connection.close()
+        server.close()
+
+    run(scenario)
 
 
 def test_a_time_of_rabbitmq_beyond_a_long_is_the_longest() -> None:

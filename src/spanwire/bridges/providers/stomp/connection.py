@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from typing import Final
 
@@ -22,6 +23,10 @@ LEAVE_S: Final = 60.0  # seconds for the receipt of a DISCONNECT, which stands b
 BEAT_MS: Final = 10_000  # milliseconds between two heart-beats
 MAX_BEAT_MS: Final = 3_600_000  # milliseconds; a broker that beats more seldom counts as lost after a few hours
 SILENT_BEATS: Final = 2.5  # intervals without a byte after which the broker counts as lost
+GONE_S: Final = 120  # seconds after which the host of a broker without heart-beats counts as lost
+# Options of the system, which asks such a host for a sign of life; not every system has all of them. TCP_USER_TIMEOUT
+# is left out, because it also ends a connection to a broker that holds its producers up.
+PROBES: Final = (("TCP_KEEPIDLE", GONE_S // 2), ("TCP_KEEPINTVL", GONE_S // 12), ("TCP_KEEPCNT", 6))
 ROOM_S: Final = 0.01  # seconds between two looks for room in the inbox
 READ_BYTES: Final = 256 * 1024
 MAX_ERROR: Final = 300  # characters of a broker's error
@@ -82,7 +87,10 @@ class StompConnection:
         self.is_classic = connected.get("server", "").startswith(CLASSIC)
         for frame in frames[1:]:
             self._take(frame)
-        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._beat(connected.get("heart-beat")))]
+        send_ms, receive_ms = _intervals(connected.get("heart-beat"))
+        if not receive_ms:
+            _probe(self._writer.get_extra_info("socket"))
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._beat(send_ms, receive_ms))]
 
     async def _first_frames(self) -> list[Frame]:
         while True:
@@ -208,9 +216,8 @@ class StompConnection:
         if not self.is_full:
             self.inbox.put(frame, octets)
 
-    async def _beat(self, agreed: str | None) -> None:
+    async def _beat(self, send_ms: int, receive_ms: int) -> None:
         """Send heart-beats, and watch the broker's, at the intervals of CONNECTED."""
-        send_ms, receive_ms = _intervals(agreed)
         loop = asyncio.get_running_loop()
         self._last_received = loop.time()
         while send_ms or receive_ms:
@@ -251,6 +258,15 @@ async def connect(place: Place, tls: ssl.SSLContext | None, client_id: str | Non
         if isinstance(error, OSError):  # a TimeoutError is one, too
             raise JmsError(f"no connection to {place.shown}: {short_reason(error)}; is the broker started?") from None
         raise
+
+
+def _probe(connected: socket.socket) -> None:
+    """Let the system notice a host that is gone: a source sends nothing, and would wait for its messages for good."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in PROBES:
+        option = getattr(socket, name, None)
+        if option is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _error_text(frame: Frame) -> str:
