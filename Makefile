@@ -14,6 +14,9 @@ FASTSTREAM := .venv-faststream
 # The tests of a broker are in FastStream's repository and in no package of it. The id of the commit is their checksum.
 FASTSTREAM_COMMIT := 7c9a125dfdf20cc45b64aac26b53559057443da1
 FASTSTREAM_SOURCE ?= https://github.com/ag2ai/faststream
+# So are kombu's of a transport.
+KOMBU_COMMIT := 9ee8595b835c77b4f04cfb54b40b5d446f985a35
+KOMBU_SOURCE ?= https://github.com/celery/kombu
 BIN := $(VENV)/bin
 # Python compiles what is imported, and keeps it; pip would compile all modules of all packages, most of them for nothing.
 LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes --no-compile
@@ -40,7 +43,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv amqp audit client-conformance compiled dist helm environments faststream spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-bridges soak-load soak-spark fuzz fuzz-http fuzz-requests measure lock clean console-pictures bench-console soak-console
+.PHONY: help venv amqp audit client-conformance compiled dist helm environments faststream spark peers peers-maven lint format docs test test-all test-pure test-compiled demo bench bench-bridges bench-client bench-floors bench-http bench-instructions bench-management bench-network bench-rights bench-scale bench-selectors bench-spark bench-start flame-graph soak soak-bridges soak-load soak-spark fuzz fuzz-http fuzz-requests kombu measure lock clean console-pictures bench-console soak-console
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,6 +143,15 @@ build/faststream/.git/$(FASTSTREAM_COMMIT):
 	git init -q build/faststream
 	git -C build/faststream fetch -q --depth 1 "$(FASTSTREAM_SOURCE)" $(FASTSTREAM_COMMIT)
 	git -C build/faststream checkout -q $(FASTSTREAM_COMMIT) -- tests
+	@touch $@
+
+kombu: venv build/kombu/.git/$(KOMBU_COMMIT)  ## kombu's own tests of a transport, from its repository (KOMBU_SOURCE), with Spanwire's
+	$(BIN)/python -m pytest -q tests/interop/test_kombu_suite.py $(PYTEST_ARGS)
+
+build/kombu/.git/$(KOMBU_COMMIT):
+	git init -q build/kombu
+	git -C build/kombu fetch -q --depth 1 "$(KOMBU_SOURCE)" $(KOMBU_COMMIT)
+	git -C build/kombu checkout -q $(KOMBU_COMMIT) -- t/__init__.py t/integration/__init__.py t/integration/common.py
 	@touch $@
 
 spark: $(SPARK)/.ready  ## .venv-spark: PySpark, once for both builds, and a Java where there is none

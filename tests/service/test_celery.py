@@ -51,9 +51,11 @@ class Shop:
         return done.stdout
 
     @contextmanager
-    def worker(self, name: str) -> Iterator[AnnouncingProcess]:
+    def worker(self, name: str, *options: str, log: list[str] | None = None) -> Iterator[AnnouncingProcess]:
         command = [sys.executable, "-m", "celery", "--app", "shop", "worker", "--pool", "solo", "--hostname", name]
-        process = AnnouncingProcess(command, self._directory, [], self._environment)
+        process = AnnouncingProcess(
+            [*command, *options], self._directory, [] if log is None else log, self._environment
+        )
         try:
             yield process
         finally:
@@ -81,3 +83,20 @@ def test_a_task_of_a_killed_worker_and_of_a_killed_broker_is_done_by_the_next_wo
             broker.start()
             shop.sends("bill.delay('pen')")
             says(second, "billed: pen")
+
+
+@pytest.mark.long
+def test_a_worker_that_stops_in_order_ends_its_task_and_no_other_one_repeats_it(tmp_path: Path) -> None:
+    others: list[str] = []
+    with BrokerProcess(spanwire_command(), tmp_path / "broker") as broker:
+        shop = Shop(tmp_path, broker)
+        with shop.worker("first@here", "--pool", "threads", "--concurrency", "1") as first:
+            shop.sends("bill.delay('lamp', 8.0)")
+            says(first, "begun: lamp")
+            with shop.worker("second@here", log=others) as second:
+                shop.sends("bill.delay('cup')")
+                says(second, "billed: cup")
+                assert first.end(signal.SIGTERM) == 0
+                shop.sends("bill.delay('pen')")
+                says(second, "billed: pen")
+    assert not [line for line in others if "lamp" in line]

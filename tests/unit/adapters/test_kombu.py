@@ -41,10 +41,10 @@ class Received:
         self.messages: list[Any] = []
         self._connection = connection
         self.channel = connection.channel()
-        consumer = Consumer(self.channel, [queue], on_message=self.messages.append, **options)
+        self.consumer = Consumer(self.channel, [queue], on_message=self.messages.append, **options)
         if prefetch:
-            consumer.qos(prefetch_count=prefetch)
-        consumer.consume()
+            self.consumer.qos(prefetch_count=prefetch)
+        self.consumer.consume()
 
     def next(self) -> Any:
         count = len(self.messages)
@@ -87,6 +87,39 @@ def test_a_requeued_message_comes_again_and_a_rejected_one_does_not(connection: 
     received.next().reject()
     assert [message.payload for message in received.messages] == ["book", "book"]
     spanwire_broker.queue("ORDERS").wait_for(pending=0, dequeued=2)
+
+
+@pytest.mark.parametrize("answer", ["ack", "requeue"])
+def test_a_worker_that_has_cancelled_its_consumer_still_answers_for_its_message(
+    connection: Any, spanwire_broker: Broker, answer: str
+) -> None:
+    publish(connection, "book")
+    with connection_to(spanwire_broker) as stopping:
+        received = Received(stopping)
+        message = received.next()
+        received.consumer.cancel()
+        idle = Received(connection)
+        assert idle.nothing_comes()
+        spanwire_broker.queue("ORDERS").wait_for(pending=1, consumers=2)
+        getattr(message, answer)()
+        spanwire_broker.queue("ORDERS").wait_for(consumers=1)
+        assert idle.nothing_comes() == (answer == "ack")
+    for found in idle.messages:
+        found.ack()
+    assert [found.payload for found in idle.messages] == ["book"] * (answer == "requeue")
+    spanwire_broker.queue("ORDERS").wait_for(pending=0)
+
+
+def test_a_cancelled_queue_can_be_consumed_again(connection: Any, spanwire_broker: Broker) -> None:
+    publish(connection, "book")
+    received = Received(connection)
+    message = received.next()
+    received.consumer.cancel()
+    received.consumer.consume()
+    message.ack()
+    publish(connection, "pen")
+    assert received.next().payload == "pen"
+    spanwire_broker.queue("ORDERS").wait_for(pending=1, dequeued=1)
 
 
 def test_a_worker_at_its_prefetch_limit_holds_nothing_that_others_could_do(

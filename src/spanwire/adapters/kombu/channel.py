@@ -76,6 +76,7 @@ class Channel(virtual.Channel):
         self._consumers_by_queue: dict[str, blocking.Consumer] = {}
         self._unacknowledged: dict[str, tuple[str, Message]] = {}
         self._without_ack: set[str] = set()
+        self._cancelled: set[str] = set()  # queues without a consumer of kombu, with unacknowledged messages
         self._temporary: set[str] = set()
         super().__init__(connection, **options)
         self._session: blocking.Session = connection.shared.session("individual")
@@ -86,6 +87,7 @@ class Channel(virtual.Channel):
     def basic_consume(self, queue: str, no_ack: bool, *arguments: Any, **options: Any) -> Any:
         """Consume from a queue; with ``no_ack`` messages are acknowledged on arrival."""
         (self._without_ack.add if no_ack else self._without_ack.discard)(queue)
+        self._cancelled.discard(queue)
         return super().basic_consume(queue, no_ack, *arguments, **options)
 
     def basic_get(self, queue: str, no_ack: bool = False, **options: Any) -> Any:
@@ -96,11 +98,15 @@ class Channel(virtual.Channel):
         return message
 
     def basic_cancel(self, consumer_tag: str) -> Any:
-        """End a consumer, so that the broker gives the consumer's messages to others."""
+        """End a consumer. Its unacknowledged messages stay with the channel, as in AMQP.
+
+        A worker that stops in order cancels its consumers first, and acknowledges the tasks under way when they end.
+        """
         queue = self._tag_to_queue.get(consumer_tag)
         result = super().basic_cancel(consumer_tag)
         if queue is not None and queue not in self._active_queues:
-            self._close_consumer(queue)
+            self._cancelled.add(queue)
+            self._close_unused(queue)
         return result
 
     def queue_declare(self, queue: str | None = None, passive: bool = False, **options: Any) -> Any:
@@ -193,9 +199,11 @@ class Channel(virtual.Channel):
 
     def acknowledge(self, delivery_tag: str) -> None:
         """Acknowledge a message at the broker; a message of a lost connection comes again there."""
-        _, message = self._unacknowledged.pop(delivery_tag, (None, None))
+        queue, message = self._unacknowledged.pop(delivery_tag, ("", None))
         if message is not None:
             message.acknowledge()
+        if queue in self._cancelled:
+            self._close_unused(queue)
 
     def send_again(self, delivery_tag: str) -> None:
         """Send a copy of a message to the end of the queue."""
@@ -221,6 +229,15 @@ class Channel(virtual.Channel):
             consumer = self._session.create_consumer(self._queue_named(queue), prefetch=0)
             self._consumers_by_queue[queue] = consumer
         return consumer
+
+    def _close_unused(self, queue: str) -> None:
+        """Close the pulling consumer of a cancelled queue, but not before the last acknowledgement.
+
+        The broker gives what a closed consumer has not acknowledged to others.
+        """
+        if not any(holding == queue for holding, _ in self._unacknowledged.values()):
+            self._cancelled.discard(queue)
+            self._close_consumer(queue)
 
     def _close_consumer(self, queue: str) -> None:
         consumer = self._consumers_by_queue.pop(queue, None)
